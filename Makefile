@@ -98,6 +98,7 @@ bench-torch: $(STAMP) $(TORCH)
 	$(BIN)/python bench/torch_overhead.py $(BENCH_ARGS)
 	$(BIN)/python bench/torch_loss.py
 	$(BIN)/python bench/torch_ranks.py
+	$(BIN)/python bench/torch_mnist.py $(BENCH_ARGS)
 	$(BIN)/python bench/torch_steps.py $(BENCH_ARGS)
 
 bench-matmul: $(STAMP) $(TORCH)

@@ -164,8 +164,8 @@ def report(options: Options, at: sitting.Sitting, records: list[Record]) -> None
 def report_together(options: Options, counts: Sequence[int]) -> None:
     """Over all numbers of threads, from the files that their processes wrote."""
     whole = options.update or options.cases == conv_cases.ALL
-    arch = cpu.detect().arch
-    paths = [sitting.result_file(NAME, arch, count, whole=whole) for count in counts]
+    label = machine.label(cpu.detect())
+    paths = [sitting.result_file(NAME, label, count, whole=whole) for count in counts]
     complete = options.json is None and options.shard == (1, 1)
     if complete and all(path.is_file() for path in paths):
         results = [json.loads(path.read_text(encoding="utf-8")) for path in paths]

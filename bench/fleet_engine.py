@@ -11,7 +11,7 @@ import numpy as np
 
 import fleet_durations
 from skipjack.core.device import Device
-from skipjack.fleet.engine import Done, Host, Slot
+from skipjack.fleet.engine import Done, Host, RunningLog, Slot
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
 from skipjack.interrupt import Interrupt
@@ -96,6 +96,10 @@ class VirtualDevices:
             outcome = replace(self.outcome, job=job)
             found.append(Done(slot, job, outcome, seconds=seconds))
         return found
+
+    def heard(self) -> Sequence[RunningLog]:
+        """Its devices say nothing."""
+        return ()
 
     def cancel(self, jobs: Sequence[int]) -> None:
         """Only the end of the run does that; what devices did until then has been counted."""

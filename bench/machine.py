@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import ctypes
 import datetime
 import importlib.metadata
 import json
@@ -9,11 +11,12 @@ import os
 import platform
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from skipjack.core.device import Device
-from skipjack.native import llvm
+from skipjack.native import llvm, named_cpu
 
 FORMAT = 1
 _MANY = 100
@@ -37,7 +40,62 @@ MEMORY = {
 }
 
 
+_HELD = {
+    "x86-64-v3": {
+        "OPENBLAS_CORETYPE": "Haswell",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "ATEN_CPU_CAPABILITY": "avx2",
+    },
+}
+"""By the level of the instruction set: what keeps libraries to it."""
+_WIDER = ("AVX512", "X86_V4")
+"""How NumPy's names of what AVX2 does not have begin."""
+_NUMPY_CORE = "numpy._core._multiarray_umath"
 _STARTED = "SKIPJACK_BENCH_THREADS"
+
+
+def hold_to(text: str) -> str:
+    """Keep us and the libraries to the instructions of a CPU, as ``haswell/1``; for argparse.
+
+    They read it when they are loaded: `library_threads` starts this program over.
+    """
+    level = named_cpu.describe(text).level
+    if level not in _HELD:
+        known = ", ".join(_HELD)
+        raise argparse.ArgumentTypeError(f"{text} has {level}; libraries can be held to {known}")
+    numpy_core = import_module(_NUMPY_CORE)
+    disabled = [name for name in numpy_core.__cpu_dispatch__ if name.startswith(_WIDER)]
+    os.environ.update(_HELD[level] | {llvm.LEVEL_VARIABLE: level})
+    os.environ["NPY_DISABLE_CPU_FEATURES"] = " ".join(disabled)
+    return text
+
+
+def not_held() -> tuple[str, ...]:
+    """Libraries that use what instructions they like: MKL, on CPUs that are not Intel's."""
+    held = llvm.LEVEL_VARIABLE in os.environ
+    return () if not held or "GenuineIntel" in Path("/proc/cpuinfo").read_text() else ("mkl",)
+
+
+def label(device: Device) -> str:
+    """Of result files: the architecture, and the width of vectors where that is less than usual."""
+    return f"{device.arch}_avx2" if device.vector_bytes == 32 else device.arch
+
+
+def libraries() -> dict[str, str]:
+    """What libraries say of the instructions that they use."""
+    import numpy
+
+    numpy_core = import_module(_NUMPY_CORE)
+    used = [name for name in numpy_core.__cpu_dispatch__ if numpy_core.__cpu_features__.get(name)]
+    found = {"numpy": " ".join(used) or "baseline"}
+    for path in (Path(numpy.__file__).parents[1] / "numpy.libs").glob("*openblas*"):
+        core = getattr(ctypes.CDLL(str(path)), "scipy_openblas_get_corename64_", None)
+        if core is not None:
+            core.restype = ctypes.c_char_p
+            found["openblas"] = core().decode()
+    if torch := sys.modules.get("torch"):
+        found["torch"] = torch.backends.cpu.get_cpu_capability()
+    return found
 
 
 def library_threads(count: int) -> None:
@@ -71,9 +129,11 @@ def header(name: str, device: Device, cores: Sequence[int]) -> dict[str, Any]:
             "cores": device.cores,
             "core_used": ", ".join(map(str, cores)),
             "vector_bytes": device.vector_bytes,
+            "level": device.level,
             "caches": dict(device.caches),
         },
         "versions": versions(),
+        "libraries": libraries(),
     }
 
 

@@ -46,7 +46,8 @@ def sit(threads: int, core: int | None) -> Iterator[Sitting]:
             listed = ", ".join(map(str, cores))
             print(
                 f"{stand.device.model}, {stand.device.name}, cores {listed}, "
-                f"{threads} thread(s), float32",
+                f"{threads} thread(s), float32, {stand.device.level}; libraries say "
+                f"{', '.join(f'{name} {text}' for name, text in machine.libraries().items())}",
                 flush=True,
             )
             yield Sitting(tuner, stand)
@@ -57,6 +58,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="fewer problems, less tuning")
     parser.add_argument("--threads", default="1,2", help="numbers of threads, each a process")
     parser.add_argument("--core", type=int, help="the first core to time on (default: the last)")
+    parser.add_argument(
+        "--device",
+        type=machine.hold_to,
+        help="keep to the instructions of this CPU, as haswell/1, libraries too",
+    )
     parser.add_argument("--json", type=Path, help="where to write the result")
 
 
@@ -83,9 +89,9 @@ def each_in_its_own_process(counts: Sequence[int], arguments: Sequence[str]) -> 
 
 def result_path(asked: Path | None, name: str, at: Sitting, *, whole: bool) -> Path:
     """Where a result goes; a part of the problems never replaces the result of all of them."""
-    return asked or result_file(name, at.stand.device.arch, at.threads, whole=whole)
+    return asked or result_file(name, machine.label(at.stand.device), at.threads, whole=whole)
 
 
-def result_file(name: str, arch: str, threads: int, *, whole: bool) -> Path:
-    """The place where nobody asked for another."""
-    return (machine.RESULTS if whole else CACHE) / f"{name}_{arch}_{threads}.json"
+def result_file(name: str, label: str, threads: int, *, whole: bool) -> Path:
+    """The place where nobody asked for another; `label` is of the device."""
+    return (machine.RESULTS if whole else CACHE) / f"{name}_{label}_{threads}.json"

@@ -113,6 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             for op, seen in records[-1]["ops"].items():
                 print(f"  {op:<32} {seen['hits']} of {seen['calls']} calls hit, last seed")
     label = cpu.detect().arch if args.device == "cpu" else args.device
+    label += f"_{args.threads}" if args.threads > 1 else ""
     result = machine.header(NAME, cpu.detect(args.threads), range(args.threads))
     machine.write_result(
         args.json or machine.RESULTS / f"{NAME}_{label}.json", result | {"cases": records}

@@ -2,14 +2,18 @@
 
 Microseconds a call at 16x16 with the hook undone, enabled without a kernel (a miss) and with one
 (a hit), in interleaved rounds of one process; then steps of a small CNN and of a small transformer
-with the hook enabled and no kernel known, against steps with the hook undone. On CPUs the time is
-the thread's own, which other programs on the machine change little. Writes
+with the hook enabled and no kernel known, against steps with the hook undone; then whole programs
+that import PyTorch and multiply once, without the hook and with it. On CPUs the time is
+the thread's or the program's own, which other programs on the machine change little. Writes
 ``bench/results/torch_overhead_<arch>.json``.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import resource
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -21,7 +25,7 @@ import machine
 import torch_hook
 from skipjack.native import cpu
 from torch_models import DTYPES, MODES, SMALL, Place, step_of
-from torch_rounds import Pace, Record, cpu_clock, interleave
+from torch_rounds import Pace, Record, Rounds, cpu_clock, interleave
 
 NAME = "torch_overhead"
 PLAIN, MISS, HIT = "plain", "miss", "hit"
@@ -29,6 +33,7 @@ SIZE = 16
 MISS_BAR_US = 0.5
 STEP_BAR = 1.02
 _BATCH = 16
+_PROGRAM = "import torch; a = torch.ones(16, 16); a @ a"
 
 
 def small_calls(place: Place) -> dict[str, Callable[[], object]]:
@@ -106,6 +111,43 @@ def step_line(record: Record) -> str:
     )
 
 
+def start_record(pairs: int) -> Record:
+    """Programs that do next to nothing, by turns without the hook and with it."""
+    found: dict[str, list[float]] = {PLAIN: [], MISS: []}
+    for state in (PLAIN, MISS):
+        _program_s(state)  # byte code, caches of files, and the hook's own code are made here
+    for at in range(pairs):
+        for state in (PLAIN, MISS)[:: -1 if at % 2 else 1]:
+            found[state].append(_program_s(state))
+    rounds = Rounds(found)
+    return {
+        "program": _PROGRAM,
+        "cpu_ms": {state: round(rounds.median_s(state) * 1e3, 1) for state in found},
+        "more_ms": {
+            name: round(value / 1e3, 1) if name != "pairs" else value
+            for name, value in rounds.more_us(MISS, PLAIN).items()
+        },
+    }
+
+
+def _program_s(state: str) -> float:
+    """CPU seconds of a program, its children's included."""
+    kept = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment = kept | {"SKIPJACK_TORCH": "1" if state == MISS else "0"}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", _PROGRAM], env=environment, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
+
+
+def start_line(record: Record) -> str:
+    more = record["more_ms"]
+    return (
+        f"a program that multiplies once: plain {record['cpu_ms'][PLAIN]:.0f} ms of CPU time, hook "
+        f"{more['median']:+.0f} [{more['low']:+.0f}, {more['high']:+.0f}]"
+    )
+
+
 def bars(calls: Sequence[Record], steps: Sequence[Record]) -> Record:
     """Whether what is asked for holds, by the medians."""
     mm = next((record for record in calls if record["op"] == "mm"), None)
@@ -143,11 +185,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             pace = Pace(block_s=0.005, seconds=seconds, most=args.rounds, clock=clock)
             calls.append(call_record(name, call, pace, place))
             print(call_line(calls[-1]), flush=True)
+        start = start_record(4 if args.quick else 20)
+        print(start_line(start), flush=True)
     result = machine.header(NAME, cpu.detect(), range(1)) | {
         "size": SIZE,
         "bars": bars(calls, steps),
         "calls": calls,
         "steps": steps,
+        "start": start,
     }
     print(", ".join(f"{name}: {value}" for name, value in result["bars"].items()))
     label = cpu.detect().arch if args.device == "cpu" else args.device

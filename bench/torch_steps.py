@@ -64,6 +64,7 @@ class Options:
     case_seconds: float
     limit_s: float
     again: bool
+    retime: bool
     json: Path | None
 
     @property
@@ -113,6 +114,9 @@ def parse_options(argv: Sequence[str] | None) -> Options:
     parser.add_argument("--limit", type=float, default=float("inf"), help="in minutes, for all")
     parser.add_argument("--quick", action="store_true", help="batches of 1 on one thread")
     parser.add_argument("--again", action="store_true", help="do what was done before once more")
+    parser.add_argument(
+        "--retime", action="store_true", help="time once more what was tuned and timed before"
+    )
     parser.add_argument("--json", type=Path, help="where to write the result")
     args = parser.parse_args(argv)
     if unknown := set(args.models.split(",")) - set(MODELS):
@@ -129,6 +133,7 @@ def parse_options(argv: Sequence[str] | None) -> Options:
         case_seconds=args.case_seconds,
         limit_s=args.limit * 60,
         again=args.again,
+        retime=args.retime,
         json=args.json,
     )
 
@@ -269,8 +274,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parse_options(argv)
     circumstances = {"settings": options.settings(), "versions": machine.versions()}
     journal = Journal(CACHE / f"{options.label}.jsonl", circumstances)
-    if options.again:
-        for name in (*options.cases, *(tuning_of(one) for one in options.tuned)):
+    tunings = [tuning_of(one) for one in options.tuned] if options.again else []
+    if options.again or options.retime:
+        for name in (*options.cases, *tunings):
             journal.records.pop(name, None)
     well = measure(options, journal)
     report(options, journal)

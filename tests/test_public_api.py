@@ -52,7 +52,7 @@ def test_the_signature_of_tune_is_kept() -> None:
     assert list(parameters) == [
         *("problem", "seconds", "budget", "dtype", "layout", "direction"),
         *("searcher", "seed", "solver", "retune", "threads", "device", "plugins"),
-        *("deployed", "caches"),
+        *("deployed", "caches", "pinned"),
     ]
     keyword_only = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]
     assert keyword_only == list(parameters)[1:]

@@ -18,6 +18,7 @@ from skipjack.reading import (
     Field,
     file_text,
     number,
+    numbered,
     parse_json,
     parse_toml,
     read_json,
@@ -264,3 +265,20 @@ def test_nothing_else_parses_json_or_toml() -> None:
         if parsing.search(path.read_text(encoding="utf-8"))
     }
     assert found - OF_THEIR_OWN == {"reading/documents.py"}
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "text"),
+    [
+        (1, "problem", "1 problem"),
+        (0, "problem", "0 problems"),
+        (2, "entry", "2 entries"),
+        (2, "study", "2 studies"),
+        (1, "query", "1 query"),
+        (3, "key", "3 keys"),
+        (2, "search", "2 searches"),
+        (5, "more line", "5 more lines"),
+    ],
+)
+def test_a_number_of_things(count: int, noun: str, text: str) -> None:
+    assert numbered(count, noun) == text

@@ -11,6 +11,7 @@ from skipjack.errors import UsageError
 from skipjack.gpu.describing import describe_gpu, names_gpu
 from skipjack.gpu.opening import find_gpus
 from skipjack.native import cpu, named_cpu
+from skipjack.reading import numbered
 
 
 class NotHereError(UsageError):
@@ -101,7 +102,9 @@ def check_threads(text: str, threads: int | None) -> None:
     if threads is not None and names_gpu(arch):
         raise UsageError(f"device {text} is a GPU, and --threads is for CPUs; leave it out")
     if threads not in (None, units):
-        raise UsageError(f"device {text} has {units} threads, but --threads says {threads}")
+        raise UsageError(
+            f"device {text} has {numbered(units, 'thread')}, but --threads says {threads}"
+        )
 
 
 def _some(names: Sequence[str]) -> str:

@@ -1,16 +1,19 @@
 """Every exception that Skipjack raises on purpose.
 
 SkipjackError                 exit code 1: something failed
-├── UsageError                exit code 2: the request itself is wrong
+├── UsageError                exit code 2: the request itself is wrong; also a ValueError
 │   ├── ProblemError          a problem key that cannot be understood or computed
 │   ├── SpaceError            a space that is empty or malformed, or a config outside of it
-│   └── ExpressionError       an expression that is not allowed or cannot be evaluated
+│   ├── ExpressionError       an expression that is not allowed or cannot be evaluated
+│   ├── ArgumentTypeError     an argument of a wrong type; also a TypeError
+│   └── MissingFileError      a file that was named is not there; also a FileNotFoundError
 ├── InterruptedRunError       exit code 130: Ctrl-C; the message says how to go on
 ├── StorageError              a ledger, bank or directory that cannot be used
+│   ├── LockTimeoutError      a lock that others held for too long
 │   ├── CorruptFileError      set aside under a new name, nothing overwritten
 │   ├── StoreAwayError        a database that cannot be reached any more
 │   └── NewerFormatError      written by a newer Skipjack, refused by name
-├── MalformedError            stored or received data that are not of their form
+├── MalformedError            stored or received data that are not of their form; also a ValueError
 ├── ScheduleError             an illegal step on a schedule
 ├── ForeignError              a solver, searcher or operation raised something of its own
 ├── StepError                 a step of a plan failed; its exit code is the plan's
@@ -29,7 +32,7 @@ class SkipjackError(Exception):
     exit_code = 1
 
 
-class UsageError(SkipjackError):
+class UsageError(SkipjackError, ValueError):
     """The request itself is wrong; nothing was started."""
 
     exit_code = 2
@@ -45,6 +48,14 @@ class SpaceError(UsageError):
 
 class ExpressionError(UsageError):
     """An expression with something in it that is not allowed, or that cannot be evaluated."""
+
+
+class ArgumentTypeError(UsageError, TypeError):
+    """An argument of a wrong type."""
+
+
+class MissingFileError(UsageError, FileNotFoundError):
+    """A file that was named is not there."""
 
 
 class InterruptedRunError(SkipjackError):

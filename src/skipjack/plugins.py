@@ -12,7 +12,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from skipjack.errors import UsageError
+from skipjack.errors import MissingFileError, UsageError
 from skipjack.user_modules import load_file
 
 VARIABLE = "SKIPJACK_PLUGINS"
@@ -96,5 +96,5 @@ def _import(name: str) -> None:
 
 def _import_file(path: Path) -> None:
     if not path.is_file():
-        raise UsageError(f"plugin file {path} is not there")
+        raise MissingFileError(f"plugin file {path} is not there")
     load_file(f"skipjack_plugin_{path.stem}", path)

@@ -358,6 +358,8 @@ def _plugins(value: object) -> tuple[str, ...]:
 def _banks(value: object) -> tuple[Path, ...]:
     try:
         return tuple(expanded(part).absolute() for part in _plugins(value))
+    except UsageError:
+        raise
     except ValueError:
         raise ValueError("write a list of banks: their files or directories") from None
 

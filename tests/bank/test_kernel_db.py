@@ -141,7 +141,7 @@ def test_other_files_are_refused_in_a_sentence(tmp_path: Path, content: bytes) -
     (tmp_path / "z.skk").write_bytes(content)
     with pytest.raises(StorageError, match="kernel database"):
         KernelDb.open(tmp_path / "z.skk")
-    with pytest.raises(StorageError, match="there is no kernel database"):
+    with pytest.raises(FileNotFoundError, match="there is no kernel database"):
         KernelDb.open(tmp_path / "missing.skk")
 
 

@@ -16,7 +16,7 @@ from skipjack.errors import ProblemError
 from skipjack.native import cpu
 from skipjack.operations import arrays_bytes, parse
 from skipjack.settings import Settings
-from skipjack.tuning import Tuner
+from skipjack.tuning import TuneOptions, Tuner
 from small_disks import disk
 
 __all__ = ["disk"]
@@ -248,6 +248,6 @@ def test_the_share_of_memory_that_a_user_set_decides(
     device = replace(cpu.detect(), memory_bytes=int(arrays_bytes(problem) / 0.9))
     tuner = Tuner(Settings(tmp_path, limits={"memory_share": share}), device)
     with pytest.raises(ProblemError) if refused else nullcontext():
-        tune._check(tuner, [problem], None, None)
+        tune._check(tuner, [problem], TuneOptions(), None)
     with pytest.raises(ProblemError) if refused else nullcontext():
         assert find._fitting(problem, tuner, alone=True) is problem

@@ -9,9 +9,12 @@ from typer.testing import CliRunner
 
 from skipjack.bank import Bank, BankEntry
 from skipjack.cli.main import app
+from skipjack.core.trial import Status
 from skipjack.errors import SkipjackError
+from skipjack.ledger import BuildRecord, CandidateKey, Ledger
 from skipjack.native import cpu
 from skipjack.runtime.policy import tuning_policy
+from skipjack.storage import ArtifactStore
 
 HERE = cpu.detect().name
 CPU, GPU = f"cpu:{HERE}:abc", "cuda:sm_90/132:def"
@@ -168,3 +171,45 @@ def test_why_says_what_the_policy_has_a_program_do(home: Path, mode: str, said: 
 def test_a_file_without_problems_is_named(home: Path) -> None:
     with pytest.raises(SkipjackError, match="/dev/null names no problem"):
         run("tune", "-f", "/dev/null")
+
+
+def test_entries_are_removed_by_the_names_of_problems(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("bank", "merge", str(home / "a.jsonl"), str(home / "b.jsonl"), "--device", HERE)
+    bank = Bank.open(home / "user")
+    assert "1 entry would be removed" in run("bank", "remove", "add:1", "--dry-run")
+    tried = json.loads(run("bank", "remove", "add:1", "add:2", "--dry-run", "--json"))
+    assert (tried["removed"], tried["dry_run"], tried["copies"]) == (0, True, "")
+    assert [one["problem"] for one in tried["entries"]] == ["add:1:f32", "add:2:f32"]
+    with pytest.raises(SkipjackError, match="knows nothing of add:9:f32"):
+        run("bank", "remove", "add:1", "add:9", "--yes")
+    with pytest.raises(SkipjackError, match="no terminal to ask at: add --yes"):
+        run("bank", "remove", "add:1")
+    assert len(bank.entries()) == 2
+    monkeypatch.setattr("skipjack.cli.upkeep.entries.is_terminal", lambda: True)
+    done = CliRunner().invoke(app, ["bank", "remove", "add:1", "add:2"], input="yes\nadd:2\n")
+    assert "add:1:f32 stays" in done.output and "removed add:2:f32" in done.output
+    assert [one.problem for one in bank.entries()] == ["add:1:f32"]
+    told = json.loads(run("bank", "remove", "add:1", "--yes", "--json"))
+    assert told["removed"] == 1 and not bank.entries()
+    run("bank", "merge", told["copies"])
+    assert len(bank.entries()) == 2, "what was removed can be brought back"
+
+
+def test_a_ledger_is_collected_with_the_code_of_its_builds(home: Path) -> None:
+    user = home / "user"
+    store = ArtifactStore(user / "artifacts")
+    digests = [store.put(data) for data in (b"needed", b"not needed")]
+    with Ledger.open(user) as ledger:
+        for number, digest in enumerate(digests, 1):
+            key = CandidateKey(f"add:{number}:f32", "nest", 1, '{"schedule":"n"}')
+            ledger.add_build(BuildRecord(f"{number}", "cpu", Status.OK, digest, "k", "abi"), key)
+    Bank.open(user).put(entry(1))
+    assert "nothing in the ledger" in run("ledger", "gc"), "it is younger than a day"
+    tried = json.loads(run("ledger", "gc", "--days", "0", "--dry-run", "--json"))
+    assert tried["rows"] == {"candidate_builds": 1, "builds": 1, "candidates": 1}
+    assert (tried["kernels"], tried["kernel_bytes"]) == (1, len(b"not needed"))
+    assert all(digest in store for digest in digests)
+    assert "1 builds" in run("ledger", "gc", "--days", "0")
+    assert [digest in store for digest in digests] == [True, False]

@@ -24,7 +24,7 @@ def test_a_table_shows_every_config(skipjack: Skipjack, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].startswith("matmul:64x64x64:f32 for haswell/1 by nest: 3 of 3 built in ")
-    assert " ".join(lines[1].split()) == "config status build ms bytes code spills digest"
+    assert " ".join(lines[1].split()) == "number config status build ms bytes code spills digest"
     assert sum(" ok " in line for line in lines) == 3
     assert len(list(place.glob("*.o"))) == 3
 

@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,9 +21,10 @@ Skipjack = Callable[..., subprocess.CompletedProcess[str]]
 COMMANDS = (
     *("tune", "find", "device", "doctor", "limits", "bank", "ledger"),
     *("bank list", "bank show", "bank why", "bank rebuild", "bank merge"),
-    *("ledger show", "ledger summary", "ledger merge"),
+    *("bank remove", "ledger show", "ledger summary", "ledger merge", "ledger gc"),
     *("loops", "loops dataset", "loops show", "loops play"),
 )
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 QUICK = ("--budget", "3")
 
 
@@ -148,7 +151,7 @@ def test_the_bank_is_listed_shown_rebuilt_and_merged(
     assert "matmul:32x32x32:f32" in [entry["problem"] for entry in entries]
     assert "matmul:32x32x32" in run(tuned, "bank", "list").stdout
     shown = run(tuned, "bank", "show", "matmul:32x32x32")
-    assert entries[0]["device_name"] in shown.stdout
+    assert entries[0]["device"] in shown.stdout
     bank = Path(tuned["SKIPJACK_USER_DB_PATH"]) / "bank.jsonl"
     lines = bank.read_bytes().splitlines()
     rebuilt = json.loads(run(tuned, "bank", "rebuild", "--json").stdout)
@@ -163,6 +166,54 @@ def test_the_bank_is_listed_shown_rebuilt_and_merged(
     told = skipjack("bank", "merge", str(bank)).stdout
     assert f"0 new, 0 replaced, 0 kept because their evidence is stronger, {known} as" in told
     assert (user_dir / "bank.jsonl").read_bytes() == before
+
+
+def test_the_page_on_json_lists_the_fields_that_are_printed(tuned: dict[str, str]) -> None:
+    def printed(*words: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in run(tuned, *words, "--json").stdout.splitlines()]
+
+    key = "matmul:32x32x32"
+    result = json.loads(tuned["TUNED"])
+    (entry,) = printed("bank", "show", key)
+    study, *_, verdict = printed("ledger", "show", key)
+    build = ("tune", key, "--build-only", "--budget", "1", "--device", "haswell/1")
+    shown = {
+        "tune": [result],
+        "a gain": [result["speedups"]["default"], entry["speedups"]["default"]],
+        "tune --build-only": printed(*build),
+        "bank list": [entry, verdict["entry"]],
+        "bank why": printed("bank", "why", key),
+        "ledger show: studies": [study],
+        "ledger show: verdicts": [verdict],
+        "ledger summary": printed("ledger", "summary"),
+        "device": printed("device"),
+        "doctor": printed("doctor"),
+    }
+    sections = documented(DOCS / "json.md")
+    for name, records in shown.items():
+        for record in records:
+            assert sections[name] == set(record), name
+    shared = ("problem", "device", "device_class", "deployed", "speedup", "speedups", "baseline")
+    assert {name: entry[name] for name in shared} == {name: result[name] for name in shared}
+    assert entry["protocol"] == study["protocol"] and entry["protocol"]["threads"] == 1
+
+
+def documented(page: Path) -> dict[str, set[str]]:
+    """The names in the first column of a page's tables, by the heading that they stand under."""
+    found: dict[str, set[str]] = {}
+    for line in page.read_text().splitlines():
+        if line.startswith("#"):
+            section = found.setdefault(line.lstrip("# ").lower(), set())
+        elif line.startswith("| `"):
+            section |= set(re.findall(r"`([^`]+)`", line.split("|")[1]))
+    return found
+
+
+def test_what_is_printed_of_an_entry_is_no_bank(tuned: dict[str, str], tmp_path: Path) -> None:
+    printed = tmp_path / "printed.jsonl"
+    printed.write_text(run(tuned, "bank", "list", "--json").stdout)
+    done = run(tuned, "bank", "merge", str(printed))
+    assert done.returncode == 1 and "what --json prints of an entry" in done.stderr
 
 
 def test_the_ledger_is_shown_counted_and_merged(
@@ -191,8 +242,9 @@ def test_the_ledger_is_shown_counted_and_merged(
 
 def test_the_device_is_described(tuned: dict[str, str]) -> None:
     record = json.loads(run(tuned, "device", "--json").stdout)
-    assert record["format"] == 1
-    assert f"{record['arch']}/{record['num_cu']}" == json.loads(tuned["TUNED"])["device"]
+    assert record["format"] == 2
+    shared = ("device", "device_class")
+    assert [record[name] for name in shared] == [json.loads(tuned["TUNED"])[n] for n in shared]
     assert record["arch"] in run(tuned, "device").stdout
 
 

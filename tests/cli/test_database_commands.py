@@ -36,8 +36,8 @@ def test_a_conversion_says_what_it_did_and_what_it_lost(find_db: Path, tmp_path:
     target = tmp_path / "new.fdb.txt"
     code, output = run("convert-db", find_db, "-o", target, "--values", "current")
     assert code == 0
-    assert f"not in {target}: the library or the key of the kernels of 1 results" in output
-    assert f"1 records from {find_db} (find-db in text) in {target} (find-db in text)" in output
+    assert f"not in {target}: the library or the key of the kernels of 1 result" in output
+    assert f"1 record from {find_db} (find-db in text) in {target} (find-db in text)" in output
     code, output = run("convert-db", target, "-o", tmp_path / "x.jsonl", "--json")
     assert json.loads(output) == {
         "format": 1,
@@ -57,10 +57,10 @@ def test_wrong_requests_are_refused(find_db: Path, tmp_path: Path) -> None:
 
 
 def test_a_check_fails_for_errors_only(find_db: Path, tmp_path: Path) -> None:
-    assert run("check-db", find_db) == (0, f"{find_db} (find-db in text, 1 records): clean\n")
+    assert run("check-db", find_db) == (0, f"{find_db} (find-db in text, 1 record): clean\n")
     find_db.write_text(find_db.read_text().rstrip())
     code, output = run("check-db", find_db)
-    assert (code, "0 errors, 1 warnings" in output) == (0, True)
+    assert (code, "0 errors, 1 warning\n" in output) == (0, True)
     find_db.write_text(f"{KEY}=A:0,0,{FWD}GEMM;B:0,0,{FWD}GEMM\n")
     code, output = run("check-db", tmp_path, "--limit", "1")
     assert code == 1

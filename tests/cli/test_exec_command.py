@@ -233,6 +233,36 @@ def test_a_mode_names_the_policy_and_the_searchers(env: dict[str, str], tmp_path
     assert done.returncode == 2 and "there is no mode 'PPO'" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "words", [("--mode", "RL", "--policy", "db"), ("--mode", "NO_TUNE", "--policy", "incremental")]
+)
+def test_a_mode_and_a_policy_that_contradict_each_other_are_refused(
+    env: dict[str, str], tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    done = run_exec([*words, "--", "true"], env, tmp_path)
+    assert done.returncode != 0
+    assert f"--mode {words[1]} " in done.stderr and f"--policy {words[3]} " in done.stderr
+    assert "leave one of them out" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_options_of_searches_are_told_to_have_no_effect_where_nothing_is_searched(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    done = run_exec(["--seconds", "2", "--regret", "5%", "--", "true"], env, tmp_path)
+    assert done.returncode == 0
+    assert "--seconds and --regret have no effect: the policy db searches nothing" in done.stderr
+    wishes = ["--policy", "incremental", "--seconds", "2", "--", "true"]
+    assert "no effect" not in run_exec(wishes, env, tmp_path).stderr
+
+
+def test_an_operation_that_is_not_known_is_refused(env: dict[str, str], tmp_path: Path) -> None:
+    done = run_exec(["--ops", "mm,convolutoin", "--", "true"], env, tmp_path)
+    assert done.returncode == 2
+    assert "--ops: no operation 'convolutoin' is tuned under PyTorch" in done.stderr
+    assert "did you mean convolution" in done.stderr
+
+
 def test_autotunes_variables_are_the_programs_settings(env: dict[str, str], tmp_path: Path) -> None:
     env |= {"TUNE_BANK_PATH": str(tmp_path), "REPEAT_TUNE": "True", "TUNE_OPS_NAME": "mm"}
     found = variables_of(["--policy", "incremental"], env, tmp_path)

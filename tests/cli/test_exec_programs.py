@@ -81,6 +81,48 @@ def test_a_program_is_tuned_by_one_run_and_tuned_in_the_next(
     assert names == {"aten::addmm", "aten::mm"}
 
 
+def test_a_long_program_is_tuned_beside_its_own_work(env: dict[str, str], folder: Path) -> None:
+    """Until something was found, however long that takes here."""
+    text = f"""
+        import time, torch, skipjack.torch
+        torch.set_num_threads(1)
+        net = torch.nn.Conv2d(8, 16, 3)
+        x, until = torch.randn(4, 8, 32, 32), time.monotonic() + {PATIENCE_S / 2}
+        while time.monotonic() < until and not skipjack.torch.report().hits:
+            net(x)
+        print(skipjack.torch.report().hits > 0)
+    """
+    wishes = ("--policy", "incremental", "--seconds", "1", "--background", "--regret", "100%")
+    done = run(text, wishes, env, folder)
+    assert done.stdout == "True\n", done.stderr
+
+
+def test_what_is_cleaned_is_gone(env: dict[str, str], folder: Path) -> None:
+    run(TRAIN, TUNES, env, folder)
+    bank = Path(env["SKIPJACK_USER_DB_PATH"]) / "bank.jsonl"
+    assert "matmul:" in bank.read_text()
+    done = run(TRAIN, ("--policy", "clean"), env, folder)
+    assert done.returncode == 0
+    assert "matmul:" not in bank.read_text()
+
+
+def test_a_program_without_kernels_has_a_result_if_that_is_asked_for(
+    env: dict[str, str], folder: Path
+) -> None:
+    run(TRAIN, ("--policy", "off", "--result"), env, folder)
+    (found,) = results(folder)
+    assert found["has_ended"] and found["operations"] == []
+
+
+def test_the_result_of_a_shells_child_has_ended(env: dict[str, str], folder: Path) -> None:
+    (folder / "train.py").write_text(dedent(TRAIN))
+    line = ["exec", "--result", "--", "sh", "-c", f"{sys.executable} train.py; true"]
+    wishes = {"env": env, "cwd": folder, "capture_output": True, "timeout": PATIENCE_S}
+    subprocess.run(command(line), **wishes, check=True)
+    (found,) = results(folder)
+    assert found["has_ended"]
+
+
 def test_an_exception_is_the_programs_own(env: dict[str, str], folder: Path) -> None:
     text = TRAIN + "    torch.mm(torch.ones(2, 3), torch.ones(4, 5))\n"
     plain, hooked = (run(text, options, env, folder) for options in (("--policy", "off"), ()))

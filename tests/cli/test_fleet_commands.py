@@ -69,6 +69,13 @@ def test_the_way_from_a_list_to_the_bank(loaded: Command) -> None:
     assert "job 1: build" in log and "verdict" in log and "job 2" not in log
     assert "2 finished jobs" in loaded("bank", "build", "-l", "L")
     assert len(loaded("bank", "list", "--json").splitlines()) == 2
+    # Nothing is stale: a good day, and nothing to run.
+    loaded("import", "-f", "problems.txt", "-t", "two", "--recurrent")
+    nightly = ("load", "--recurrent", "--stale", "-l", "nightly")
+    assert loaded(*nightly).startswith("nothing is stale: today's tools have measured 2 problems")
+    planned = record(loaded(*nightly, "--json"))
+    assert (planned["jobs"], planned["known"], planned["fresh"]) == (0, 0, 2)
+    assert record(loaded("run", "-l", "nightly", "--json"))["states"] == {}
     # What was evaluated starts over only if somebody says so.
     assert record(loaded("run", "-l", "L", "--json"))["settled"] == {}
     assert record(loaded("reset", "-l", "L", "--state", "evaluated", "--to", "new", "--json")) == {
@@ -128,7 +135,7 @@ def test_entries_of_one_device_are_shown(user_dir: Path, fleet: Command) -> None
 
     def shown(*words: str) -> list[str]:
         lines = fleet("bank", *words, "--json").splitlines()
-        return [json.loads(line)["device_name"] for line in lines]
+        return [json.loads(line)["device"] for line in lines]
 
     for words in (("show", "add:8"), ("list",)):
         assert sorted(shown(*words)) == sorted([here.name, "haswell/1"])
@@ -188,6 +195,43 @@ def test_counts_by_anything(loaded: Command) -> None:
     assert {"device": HERE, "operation": "matmul", "state": "new", "jobs": 1} in found["counts"]
     assert found["total"] == 2
     assert "2 new" in loaded("status")
+
+
+def test_a_run_can_be_for_a_device_or_a_machine(loaded: Command) -> None:
+    arch, _, units = HERE.partition("/")
+    loaded("load", "-t", "two", "-l", "L", "--device", "sm_90/132", "--budget", "2")
+    done = record(loaded("run", "-l", "L", "--build", "-a", arch, "-n", units, "--json"))
+    assert done["states"] == {"built": 2}
+    assert record(loaded("status", "-l", "L", "--json"))["states"] == {"new": 2, "built": 2}
+    loaded("machine", "add", "gpu7", "--host", "there", "--device", "sm_90/132")
+    for words, sentence in {
+        ("--device", "sm_80/108"): "label L has no jobs for sm_80/108: its jobs are for",
+        ("--machine", "gpu7", "--device", HERE): f"no jobs for {HERE} of gpu7",
+        ("--machine", "gpu7"): "jobs of gpu7 are evaluated there: add --build",
+        ("--machine", "gpu8"): "did you mean gpu7",
+        ("--machine", "gpu7", "--engine", "slurm"): "--machine is not for --engine slurm",
+        ("-a", arch): "-a and -n go together",
+    }.items():
+        with pytest.raises(UsageError, match=sentence):
+            loaded("run", "-l", "L", *words)
+    script = loaded("run", "-l", "L", "--engine", "slurm", "--device", HERE, "--dry-run")
+    assert f"--device {HERE}" in script
+
+
+def test_problems_and_labels_are_shown_with_what_people_wrote(loaded: Command) -> None:
+    done = record(loaded("problems", "tag", "softmax:8x32", "-t", "t", "--model", "gpt", "--json"))
+    assert (done["tagged"], done["unchanged"]) == (1, 0)
+    assert loaded("problems", "list", "-t", "t").splitlines() == [
+        "softmax:8x32:f32",
+        "    tags t, two; model gpt",
+        "    never measured",
+    ]
+    shown = record(loaded("problems", "show", "softmax:8x32", "--json"))
+    assert [tag["tag"] for tag in shown["tags"]] == ["t", "two"] and shown["results"] == []
+    assert "1 problem untagged" in loaded("problems", "untag", "softmax:8x32", "-t", "t")
+    loaded("load", "-t", "two", "-l", "M", "--ticket", "MLO-7", "--image", "rocm")
+    assert "ticket MLO-7, image rocm" in loaded("status") and "MLO-7" in loaded("status", "-l", "M")
+    assert record(loaded("status", "-l", "M", "--json"))["image"] == "rocm"
 
 
 def test_aborted_until_resumed(loaded: Command) -> None:

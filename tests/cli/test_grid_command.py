@@ -126,3 +126,45 @@ def test_a_point_that_fails_does_not_end_the_session(skipjack: Skipjack, harness
     out, err = grid(skipjack, harness, "bad.json")
     assert len(out.splitlines()) == 3
     assert "audio_batch_size=13: crash" in err and "Traceback" not in err
+
+
+def test_a_makefile_may_hand_its_arguments_on_in_quotes(skipjack: Skipjack, harness: Path) -> None:
+    (harness / "Makefile").write_text(
+        'generate_engines:\n\t./harness.sh build "$(RUN_ARGS)"\n'
+        'run_harness:\n\t./harness.sh run "$(LOG_DIR)" "$(RUN_ARGS)"\n'
+    )
+    script = harness / "harness.sh"
+    script.write_text("#!/bin/sh\nexec python3 harness.py $*\n")  # splits, and takes no quotes away
+    script.chmod(0o755)
+    (harness / "one.json").write_text('{"audio_batch_size": [128]}')
+    _, err = grid(skipjack, harness, "one.json", "--extra_run_args=--fast")
+    assert "builds=1, cached_builds=0, runs=1, cached_runs=0" in err
+
+
+def test_results_as_json_csv_and_a_report(skipjack: Skipjack, harness: Path) -> None:
+    """Of a log that does not name its scenario, with an argument that needs its quotes."""
+    said = (harness / "harness.py").read_text()
+    (harness / "harness.py").write_text(
+        said.replace('"effective_scenario": "Server", ', "") + "assert '--name=a b' in sys.argv\n"
+    )
+    (harness / "qps.json").write_text('{"server_target_qps": [1600, 1800]}')
+    out, err = grid(
+        *(skipjack, harness, "qps.json", "--extra_run_args=--name='a b'"),
+        *("--json", "--csv", "r.csv", "--report", "out"),
+    )
+    assert "best: server_target_qps=1600 (1600.0)" in err
+    told = json.loads(out)
+    assert told["best"] == {"server_target_qps": 1600}
+    assert told["statistics"] == {"builds": 2, "cached_builds": 0, "runs": 2, "cached_runs": 0}
+    rows = list(csv.DictReader(io.StringIO((harness / "r.csv").read_text())))
+    assert [row["status"] for row in rows] == ["ok", "invalid"]
+    assert json.loads((harness / "out" / "result.json").read_text())["best"] == told["best"]
+    assert (harness / "out" / "runs.csv").read_text() == (harness / "r.csv").read_text()
+    assert "<html" in (harness / "out" / "report.html").read_text()
+
+
+def test_a_dry_run_has_no_results_to_write(skipjack: Skipjack, harness: Path) -> None:
+    said = ("grid", "rnnt", "Server", "grid.py", "--spoof_system_id", "A10x1", "--dry_run")
+    done = skipjack(*said, "--csv", "r.csv", cwd=harness)
+    assert done.returncode == 2 and "--dry_run has none" in done.stderr
+    assert not (harness / "r.csv").exists()

@@ -54,6 +54,22 @@ def test_a_file_holds_both_kinds_in_order_and_each_once(tmp_path: Path) -> None:
     ]
 
 
+def test_lone_output_layouts_of_a_list_are_told_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "list.txt"
+    command = "MIOpenDriver conv -n 1 -c 4 -H 6 -W 6 -k 4 --out_layout NHWC"
+    file.write_text(f"{command} -F 1\n{command} -F 2\nrelu:8\n")
+    keys = [f"{CONV}:f32:NHWC:fwd", f"{CONV}:f32:NHWC:bwd", "relu:8:f32"]
+    assert texts([], file=file) == keys
+    assert capsys.readouterr().err == (
+        f"skipjack: {file}: 2 commands: --out_layout without the other two is taken as the layout "
+        "of all arrays\n"
+    )
+    assert texts([f"{command} -F 1"]) == keys[:1]
+    assert "skipjack: 1 command: --out_layout" in capsys.readouterr().err
+
+
 def test_standard_input_is_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("relu:8\nMIOpenDriver lrn -n 4\n"))
     assert texts([], file=Path("-")) == ["relu:8:f32", "MIOpenDriver lrn -n 4"]
@@ -116,6 +132,17 @@ def test_what_is_not_applicable_is_said_and_is_no_error(skipjack: Skipjack) -> N
         "no kernel here computes pooling"
     )
     assert "it is i8" in second
+
+
+def test_a_problem_for_gpus_alone_does_not_stop_a_list(skipjack: Skipjack, tmp_path: Path) -> None:
+    file = tmp_path / "list.txt"
+    file.write_text("relu:8\nrelu:8:f16\n")
+    done = skipjack("tune", "-f", str(file), "--budget", "1", "--json", "--device", "cpu")
+    assert done.returncode == 0, done.stderr
+    found = {one["problem"]: one["status"] for one in map(json.loads, done.stdout.splitlines())}
+    assert found["relu:8:f16"] == "not_applicable" and found["relu:8:f32"] != "not_applicable"
+    alone = skipjack("tune", "relu:8:f16", "--budget", "1", "--device", "cpu")
+    assert alone.returncode == 2 and "f16" in alone.stderr
 
 
 def test_machines_get_an_object_for_what_is_not_applicable(skipjack: Skipjack) -> None:

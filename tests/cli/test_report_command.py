@@ -63,7 +63,19 @@ def test_it_is_a_table_by_what_calls_take(file: ResultFile, skipjack: Run) -> No
     counts = "1 bank_append + 0 bank_update + 0 bank_reserved + 1 vendor + 0 failed"
     assert f"2 operations: 0 bank_hit + {counts}" in shown
     assert "gain = before_tune / after_tune" in shown
-    assert "untuned it took 3.00 s: a gain of 1.50 end to end" in shown
+    said = "it took 3.00 s: 1.50 times as fast, by one run of each with its start-up"
+    assert f"the program took 2.00 s; without Skipjack's kernels {said}" in shown
+    both = skipjack("report", str(file.path), str(file.path)).stdout
+    assert both.count("2 operations:") == 2
+
+
+def test_a_program_that_ran_without_kernels_says_so(tmp_path: Path, skipjack: Run) -> None:
+    made = ResultFile(tmp_path, ProgramFacts(("python", "train.py"), "/", 7, "off"))
+    made.end(ProgramTime(2.0, False, False, None))
+    made.write()
+    shown = skipjack("report", str(made.path)).stdout
+    assert "the program took 2.00 s, without Skipjack's kernels" in shown
+    assert "no operation was decided about" in shown and "gain =" not in shown
 
 
 def test_a_program_that_has_not_ended_can_be_read(file: ResultFile, skipjack: Run) -> None:
@@ -81,7 +93,7 @@ def test_it_fits_the_screen(
     file.end(ProgramTime(2.0, True, False, 3.0))
     file.write()
     monkeypatch.setattr(screen, "out", lambda: Console(width=width, highlight=False))
-    show_report(file.path)
+    show_report([file.path])
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= width
     assert any("convolution" in line and "large" in line for line in lines)

@@ -103,6 +103,14 @@ def test_a_device_that_is_not_here_is_one_sentence(skipjack: Skipjack, dump: Pat
     assert built.returncode == 0 and built.stdout.count("1 of 1 built") == 3
 
 
+def test_a_dump_that_is_not_there_is_one_sentence(skipjack: Skipjack) -> None:
+    done = skipjack("tune", "./nowhere", "--budget", "1")
+    assert done.returncode == 2
+    assert "there is no directory ./nowhere" in done.stderr
+    command = "./bin/MIOpenDriver gemm --a_h 0"
+    assert "there is no directory" not in skipjack("tune", command, "--budget", "1").stderr
+
+
 def test_a_problem_that_no_solver_takes_is_named(skipjack: Skipjack, dump: Path) -> None:
     done = skipjack("tune", str(dump), "--solver", "rows", *QUICK)
     assert (done.returncode, done.stdout) == (1, "")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from skipjack.core.device import Device
-from skipjack.fleet.engine import Done, Host, Slot
+from skipjack.fleet.engine import Done, Host, RunningLog, Slot
 from skipjack.fleet.images.container_engine import ready_engine
 from skipjack.fleet.images.identity import Identity, identity
 from skipjack.fleet.records import FIND
@@ -75,6 +75,9 @@ class PlayedFleet:
         done = [Done(slot, task.job, self._perform(task)) for slot, task in self._waiting]
         self._waiting.clear()
         return done
+
+    def heard(self) -> Sequence[RunningLog]:
+        return []
 
     def cancel(self, jobs: Sequence[int]) -> None:
         self._waiting = [(slot, task) for slot, task in self._waiting if task.job not in jobs]

@@ -105,7 +105,9 @@ class RayCluster:
             "SKIPJACK_MACHINE": name,
             "SKIPJACK_USER_DB_PATH": str(home / "user"),
             "SKIPJACK_LOCK_DIR": str(home),
-            "PYTHONPATH": str(ENGINES),
+            "PYTHONPATH": os.pathsep.join(
+                filter(None, [str(ENGINES), os.environ.get("PYTHONPATH")])
+            ),
         }
         common = [
             f"--num-cpus={cpus}",

@@ -1,5 +1,6 @@
 """Coordinators on a real store (SQLite) with workers that are played by the test."""
 
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -11,18 +12,20 @@ import pytest
 
 from processes import PATIENCE_S
 from skipjack.core.device import Device
+from skipjack.fleet.bundle.exporting import export_bundle
 from skipjack.fleet.coordinator import Coordinator
-from skipjack.fleet.engine import Done, Host, Slot
-from skipjack.fleet.records import Label, Plan
+from skipjack.fleet.engine import Done, Host, RunningLog, Slot
+from skipjack.fleet.records import Label, Plan, Want
 from skipjack.fleet.runs import RunRequest, RunSummary
 from skipjack.fleet.states import MOST_FAILURES, Stage, State
 from skipjack.fleet.store import machines
+from skipjack.fleet.store.bundling import Wanted
 from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.problems import NewProblem
 from skipjack.fleet.store.store import Store
 from skipjack.fleet.task import Outcome, Task
 from skipjack.interrupt import Interrupt
-from skipjack.processes import ProcessIdentity
+from skipjack.processes import ProcessIdentity, began, this_process
 
 DEVICE = Device("cpu", "znver4", 1)
 HOST = Host("here", 2, 1 << 30, (DEVICE,))
@@ -78,6 +81,9 @@ class PlayedEngine:
             return Done(slot, task.job, lost=answer)
         return Done(slot, task.job, answer, seconds=0.001)
 
+    def heard(self) -> Sequence[RunningLog]:
+        return []
+
     def cancel(self, jobs: Sequence[int]) -> None:
         self.cancelled += jobs
         self._waiting = [(slot, task) for slot, task in self._waiting if task.job not in jobs]
@@ -117,6 +123,37 @@ def test_a_builder_alone_leaves_what_it_built_for_others(store: Store) -> None:
     assert dict(summary.counts) == {State.BUILT: 5}
     summary = run(store, PlayedEngine(), replace(REQUEST, stages=(Stage.EVALUATE,)))
     assert dict(summary.counts) == {State.NEW: 5}
+
+
+def test_a_run_for_some_devices_leaves_the_jobs_of_others(store: Store) -> None:
+    store.add_jobs(Label("l", "me"), [Plan("matmul:8x8x8:f32", "skylake/1")])
+    summary = run(store, PlayedEngine(), replace(REQUEST, devices=("znver4/1",)))
+    assert dict(summary.counts) == {State.EVALUATED: 5}
+    assert dict(store.live("l")) == {State.NEW: 1, State.EVALUATED: 5}
+
+
+def test_a_run_for_a_machine_is_evaluated_there_alone(store: Store) -> None:
+    engine = PlayedEngine()
+    summary = run(store, engine, replace(REQUEST, machine="elsewhere"))
+    assert dict(summary.counts) == {State.BUILT: 5}
+    assert dict(run(store, engine, replace(REQUEST, machine="here")).counts) == {State.EVALUATED: 5}
+
+
+def test_what_a_worker_has_said_so_far_is_written_down(store: Store) -> None:
+    class Talking(PlayedEngine):
+        """Says something about its first job until that was written down."""
+
+        def heard(self) -> Sequence[RunningLog]:
+            return [RunningLog(task.job, task.attempt, "halfway there") for task in self.given[:1]]
+
+        def poll(self, timeout_s: float) -> list[Done]:
+            self.slow = not (self.given and store.log(self.given[0].job))
+            return super().poll(timeout_s)
+
+    engine = Talking()
+    summary = run(store, engine)
+    assert dict(summary.counts) == {State.EVALUATED: 5}
+    assert [log.text for log in store.log(engine.given[0].job)] == ["halfway there"]
 
 
 def test_two_windows_that_run_at_once_wait_for_each_other(store: Store, tmp_path: Path) -> None:
@@ -251,13 +288,24 @@ def test_ctrl_c_gives_everything_back_at_once(store: Store) -> None:
 def test_what_a_dead_coordinator_held_is_done_by_another(store: Store) -> None:
     machine = store.register(HOST, "played")
     dead = store.sign_in(ProcessIdentity("gone", 1), 0.3)
-    from skipjack.fleet.records import Want
-
     assert store.claim(dead, Stage.BUILD, [Want(machine.id, "b", count=5)], label="l")
     time.sleep(0.5)
     summary = run(store, PlayedEngine())
     assert dict(summary.counts) == {State.EVALUATED: 5}
     assert sum(line.event == "lost" for line in store.story(1)) == 1
+
+
+def test_what_a_killed_coordinator_of_this_machine_held_is_not_waited_for(store: Store) -> None:
+    killed = subprocess.Popen(["sleep", "600"])
+    process = replace(this_process(), pid=killed.pid, began=began(killed.pid))
+    machine = store.register(HOST, "played")
+    dead = store.sign_in(process, 600.0)
+    assert store.claim(dead, Stage.BUILD, [Want(machine.id, "b", count=5)], label="l")
+    killed.kill()
+    killed.wait()
+    summary = run(store, PlayedEngine())
+    assert dict(summary.counts) == {State.EVALUATED: 5}
+    assert "ended without signing out" in store.story(1)[1].reason
 
 
 def _until(true: Callable[[], bool], within_s: float = PATIENCE_S) -> None:
@@ -323,3 +371,22 @@ def test_jobs_for_a_device_that_nobody_builds_for_wait(store: Store) -> None:
     summary = run(store, PlayedEngine(), replace(REQUEST, label="g"))
     assert dict(summary.counts) == {State.NEW: 1}
     assert summary.unbuildable == ("gfx900/56",)
+
+
+def test_jobs_of_miopen_pass_any_builder(store: Store, tmp_path: Path) -> None:
+    """Triton does not know the device, and nobody has seen one."""
+    ours, theirs = "matmul:8x8x8:f32", "matmul:9x8x8:f32"
+    jobs = [Plan(ours, "gfx900/56"), Plan(theirs, "gfx900/56", "miopen", "miopen")]
+    store.add_jobs(Label("g", "me"), jobs)
+    engine = PlayedEngine()
+    summary = run(store, engine, replace(REQUEST, label="g", stages=(Stage.BUILD,)))
+    assert dict(summary.counts) == {State.NEW: 1, State.BUILT: 1}
+    (task,) = engine.given
+    assert (task.plan.problem, task.device.name, task.device.kind) == (theirs, "gfx900/56", "hip")
+    bundle = export_bundle(store, Wanted("g"), tmp_path / "jobs.skj")
+    assert (bundle.jobs, bundle.runnable) == (1, 1)
+    real = Device("hip", "gfx900", 56, "Vega 10", features=("xnack-",))
+    machine = store.register(Host("gpu7", 8, 1, (real,)), "played")
+    owner = store.sign_in(ProcessIdentity("gpu7", 1), 60.0)
+    ((_, task),) = store.claim(owner, Stage.EVALUATE, [Want(machine.id, "e", (real,))], label="g")
+    assert task.device == real, "what was passed on was built for no other"

@@ -49,6 +49,14 @@ def test_every_problem_on_every_device_gets_one_find_with_the_largest_budget(sto
     assert make_finds(store, "l").made == 0, "they are there"
 
 
+def test_finds_and_kernels_are_made_for_some_devices(store: Store) -> None:
+    store.add_jobs(Label("l", "me"), [Plan(KEYS[0], "skylake/1")])
+    assert make_finds(store, "l", devices=["skylake/1"]).made == 1
+    assert [plan.device for plan in plans(store, FIND)] == ["skylake/1"]
+    assert make_searches(store, "l", devices=["skylake/1"]).made == 0
+    assert make_kernels(store, "l", devices=["skylake/1"]).problems == 1
+
+
 def test_what_the_bank_ranks_today_is_left_out_of_a_hybrid_find(
     store: Store, user_dir: Path
 ) -> None:

@@ -172,6 +172,23 @@ def test_a_command_without_direction_means_all_and_is_counted(memory: Memory) ->
     assert (report.imported, report.duplicates, report.without_direction) == (3, 4, 2)
 
 
+def test_an_output_layout_alone_is_that_of_all_arrays_and_is_counted(memory: Memory) -> None:
+    lone = "--out_layout NHWC -F 1"
+    lines = [
+        f"{CONV} {lone}",
+        f"{CONV} {lone} --pad_mode default -V -1",  # not read quickly
+        f"{CONV} --out_layout NCHW -F 1",
+        f"{CONV} -F 2",
+    ]
+    report = take(memory, "\n".join(lines))
+    assert memory.keys == {
+        f"{KEY.replace('NCHW', 'NHWC')}:fwd",
+        f"{KEY}:fwd",
+        f"{KEY}:bwd",
+    }
+    assert (report.lone_layout, report.rejected, report.not_applicable) == (2, 0, 0)
+
+
 @pytest.mark.parametrize("line", [f"  {CONV}", f"{CONV} --pad_mode default -V -1", KEY])
 @pytest.mark.parametrize(
     ("direction", "ends"), [("wrw", ["wrw"]), ("all", ["fwd", "bwd", "wrw"]), (None, None)]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from skipjack.cli.fleet.loading import _check_for_cpus
 from skipjack.core.device import Device
 from skipjack.errors import UsageError
 from skipjack.fleet.loading import Planned, Selection, Terms, plan_jobs
@@ -191,3 +192,10 @@ def test_jobs_for_a_gpu_that_a_plugin_builds_for_are_made(monkeypatch: pytest.Mo
     monkeypatch.setattr(nest, "kinds", ("hip",), raising=False)
     planned = plan_jobs(Known(), EVERYTHING, Terms(("gfx900/56",)))
     assert {plan.device for plan in planned.plans} == {"gfx900/56"}
+
+
+def test_a_day_on_which_only_problems_for_gpus_are_left_is_a_good_one() -> None:
+    left = [Plan("add:64:f16", HERE)]
+    _check_for_cpus(Planned(left, fresh=1))
+    with pytest.raises(UsageError, match="which no kernel for CPUs computes in"):
+        _check_for_cpus(Planned(left))

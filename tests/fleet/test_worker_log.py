@@ -6,12 +6,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from processes import PATIENCE_S
 from skipjack.execute.process import WorkerProcess
+from skipjack.fleet.engine import RunningLog
 from skipjack.fleet.records import LONGEST_LOG
 from skipjack.fleet.worker_log import (
     FILE_BYTES,
@@ -21,6 +23,8 @@ from skipjack.fleet.worker_log import (
     captured_log,
     log_path,
     open_worker_log,
+    printing_to,
+    said_so_far,
 )
 
 log = logging.getLogger("somebody")
@@ -75,6 +79,24 @@ def test_a_capture_holds_what_is_logged_meanwhile(root: logging.Logger) -> None:
     log.warning("after")
     assert said.text.endswith("INFO somebody: meanwhile 1\n")
     assert len(said.text.splitlines()) == 1
+
+
+def test_what_was_said_so_far_can_be_read_by_another_thread(tmp_path: Path) -> None:
+    assert said_so_far() is None
+    printed = tmp_path / "output"
+    printed.write_text("of another program, long ago\n")
+    os.utime(printed, (0, 0))
+    with captured_log(job=7, attempt=2) as whole:
+        log.warning("first")
+        with ThreadPoolExecutor() as others:
+            said = others.submit(said_so_far).result()
+        assert said == RunningLog(7, 2, whole.text) and "first" in whole.text
+        with printing_to(printed):
+            before = said_so_far()
+            printed.write_text("searching\n")
+            during = said_so_far()
+        assert before == said and during and during.text == whole.text + "searching\n"
+    assert said_so_far() is None
 
 
 def test_others_hear_no_more_than_before(root: logging.Logger) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from skipjack.core.problem import Problem
 from skipjack.errors import ProblemError
-from skipjack.interop import Entry, NotApplicable, parse_driver
+from skipjack.interop import Defaults, Entry, NotApplicable, parse_driver
 from skipjack.operations import outputs, parse, tensors
 from skipjack.operations.convolution import Convolution
 
@@ -179,10 +179,21 @@ def test_a_layout_may_be_in_any_case_and_by_letter() -> None:
 
 
 @pytest.mark.parametrize(
+    ("flags", "layout"),
+    [("--out_layout NHWC", "NHWC"), ("-O nhwc", "NHWC"), ("--out_layout NCHW", "NCHW")],
+)
+def test_the_layout_of_the_output_alone_is_that_of_all_arrays(flags: str, layout: str) -> None:
+    assert texts(f"{SMALL} {flags}") == [f"conv2d:n2c4h9w9k6y3x3:f32:{layout}:fwd"]
+    with pytest.raises(ProblemError, match=f"says {layout} but the layout asked for is"):
+        parse_driver(f"{SMALL} {flags}", Defaults(layout="NHWC" if layout == "NCHW" else "NCHW"))
+
+
+@pytest.mark.parametrize(
     ("flags", "shown"),
     [
         (layouts("NHWC", "NCHW", "NHWC"), "NHWC-NCHW-NHWC"),
         ("--in_layout NHWC", "NHWC-NCHW-NCHW"),  # those left out are NCHW to the driver
+        ("--in_layout NCHW --out_layout NHWC", "NCHW-NCHW-NHWC"),
         (layouts("CHWN", "CHWN", "CHWN"), "CHWN"),
     ],
 )

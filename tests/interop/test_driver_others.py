@@ -1,10 +1,14 @@
-"""Commands for batch normalisation, pooling and everything else."""
+"""Commands for batch normalisation, matrix products, pooling and everything else."""
 
+import re
+
+import numpy as np
 import pytest
 
 from skipjack.core.problem import Problem
 from skipjack.errors import ProblemError
 from skipjack.interop import Defaults, NotApplicable, parse_driver
+from skipjack.operations import get, parse
 
 BNORM = "MIOpenDriver bnorm -n 8 -c 4 -H 6 -W 5 -m 1"
 POOL = "MIOpenDriver pool -n 128 -c 64 -H 112 -W 112 -y 3 -x 3 -p 0 -q 0 -u 2 -v 2 -m max -t 1"
@@ -140,7 +144,7 @@ def test_a_wrong_pooling_is_refused(flags: str, complaint: str) -> None:
 # Everything else
 
 
-@pytest.mark.parametrize("base", ["lrn", "activfp16", "softmax", "gemm", "rnn_seq", "reducefp64"])
+@pytest.mark.parametrize("base", ["lrn", "activfp16", "softmax", "rnn_seq", "reducefp64"])
 def test_other_bases_are_not_applicable(base: str) -> None:
     ((text, reason),) = refusals(f"log: ./bin/MIOpenDriver {base}  -n 4 --anything goes")
     assert text == f"MIOpenDriver {base} -n 4 --anything goes"
@@ -150,3 +154,57 @@ def test_other_bases_are_not_applicable(base: str) -> None:
 def test_an_unknown_base_is_refused_by_name() -> None:
     with pytest.raises(ProblemError, match="no base 'conf'; did you mean conv"):
         parse_driver("MIOpenDriver conf -n 4")
+
+
+# Matrix products
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ("gemm", "matmul:256x256x256:f32"),
+        ("gemm --iter 10 --time 1 --a_w 96 --a_h 32 --b_w 64", "matmul:32x64x96:f32"),
+        ("gemmfp16 -F 1 -m 1 -k 1024 -n 4096 -v 1 -V 0 -i 100", "matmul:1x4096x1024/tb=1:f16"),
+        ("gemmbfp16 -m 8 -n 4 -k 2 -u 1 --alpha 1.0 --beta 0", "matmul:8x4x2/ta=1:bf16"),
+        ("gemm -m 8 -n 4 -k 2 -A 0.5 -B 1 -b 1", "matmul:8x4x2/alpha=0.5/beta=1:f32"),
+        ("gemm -m 8 -n 4 -k 2 -b 16", "bmm:16x8x4x2:f32"),
+        ("gemm -m 8 -n 4 -k 2 --batchsize 3", "bmm:3x8x4x2:f32"),
+        ("gemm -m 8 -n 4 -k 2 --isColMajor 1 -u 1", "matmul:4x8x2/tb=1:f32"),
+    ],
+)
+def test_gemm_is_a_matrix_product(line: str, key: str) -> None:
+    assert parse_driver(f"MIOpenDriver {line}") == (parse(key),)
+
+
+def test_column_major_matrices_are_the_transposed_product_of_the_same_arrays() -> None:
+    """A is 3x2 and B 2x4 in column-major order; what is found is the product's own order."""
+    (problem,) = parse_driver("MIOpenDriver gemm -m 3 -k 2 -n 4 -C 1")
+    assert isinstance(problem, Problem)
+    rng = np.random.default_rng(0)
+    a, b = rng.random((3, 2)), rng.random((2, 4))
+    stored = {"a": b.ravel("F").reshape(4, 2), "b": a.ravel("F").reshape(2, 3)}
+    assert [tensor.shape for tensor in get("matmul").inputs(problem)] == [(4, 2), (2, 3)]
+    out = get("matmul").reference(problem, stored)
+    np.testing.assert_allclose(out.ravel(), (a @ b).ravel("F"))
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("gemm -m 0", "flag -m wants a whole number of at least 1"),
+        ("gemm --alpha much", "--alpha wants a finite number, 'much' is none"),
+        ("gemm -B inf", "--beta wants a finite number, 'inf' is none"),
+        ("gemm --a_x 4", "unknown flag --a_x"),
+        ("gemmfp64", "no base 'gemmfp64'; did you mean gemmfp16?"),
+    ],
+)
+def test_a_gemm_that_the_driver_refuses_is_a_sentence(line: str, complaint: str) -> None:
+    with pytest.raises(ProblemError, match=re.escape(complaint)):
+        parse_driver(f"MIOpenDriver {line}")
+
+
+def test_a_gemm_has_the_dtype_of_its_base() -> None:
+    with pytest.raises(ProblemError, match="says f32 but the dtype asked for is f16"):
+        parse_driver("MIOpenDriver gemm", Defaults(dtype="f16"))
+    lone = parse_driver("MIOpenDriver gemm", Defaults(layout="NHWC", direction="fwd"))
+    assert lone == parse_driver("MIOpenDriver gemm")

@@ -86,6 +86,8 @@ def test_an_attribute_that_is_too_long_to_read_is_cut(name: str) -> None:
         ("matmul:99999999x99999999x8", "larger than any memory"),
         ("sum:4x5/axis=2", "no axis 2"),
         ("max:4x5/axis=0/axis=1", "gives axis twice"),
+        ("sum:8x8/axis=0,0", "axis 0 stands there twice; name each axis once"),
+        ("sum:8x8/axis=1,-1", "axis -1 stands there twice"),
         ("add:4x5/y=4", "do not agree on axis -1"),
     ],
 )

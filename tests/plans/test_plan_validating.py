@@ -137,7 +137,8 @@ def test_no_option_of_any_command_asks_for_a_secret() -> None:
     book = command_book(app)
     names = {one.name for command in book.values() for one in command.parameters}
     assert "key" in names  # of bundles: a file
-    assert not [name for name in names if names_a_secret(name)]
+    # image build is told where a secret is, and takes nothing else.
+    assert [name for name in names if names_a_secret(name)] == ["secret"]
 
 
 def test_who_needs_standard_input_is_no_step(tmp_path: Path) -> None:
@@ -154,6 +155,20 @@ def test_secrets_are_not_repeated(tmp_path: Path) -> None:
     )
     assert len(mistakes) == 2
     assert "hunter2" not in "".join(mistakes)
+
+
+def test_a_plan_says_where_a_secret_of_a_build_is_and_not_what(tmp_path: Path) -> None:
+    def mistakes(value: str) -> list[str]:
+        path = plan_file(tmp_path, f"  - image build: {{tag: i, secret: {value}}}")
+        found = Mistakes(path)
+        validate(read_plan(path, found), command_book(app), found)
+        return [sentence for _, sentence in found.found]
+
+    for value in ('"id=git_credentials,src=token.txt"', '["id=a,env=A", "id=b,src=b"]'):
+        assert mistakes(value) == []
+    for value in ("hunter2", '"id=a,value=hunter2"', '["id=a,env=A", hunter2]'):
+        (mistake,) = mistakes(value)
+        assert "does not belong into a plan" in mistake and "hunter2" not in mistake
 
 
 def test_one_mistake_hides_no_other(tmp_path: Path) -> None:

@@ -36,6 +36,18 @@ def test_devices_of_one_name_are_told_apart_by_their_vectors(
     assert "-bit" not in capsys.readouterr().out
 
 
+def test_what_was_found_with_pinned_settings_has_a_row_of_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pinned = replace(
+        entry("wide", {"pinned": {"tile": "4x4"}}), kind="perf tile=4x4", solver="packed"
+    )
+    print_entries([WIDE, pinned])
+    rows = [line for line in capsys.readouterr().out.splitlines() if "add:8" in line]
+    assert len(rows) == 2
+    assert "packed" in next(row for row in rows if "tile=4x4" in row)
+
+
 def test_an_entry_says_on_which_model_it_was_timed(capsys: pytest.CaptureFixture[str]) -> None:
     print_entry(NARROW)
     assert "timed on  A hypervisor's CPU" in capsys.readouterr().out
@@ -58,12 +70,13 @@ def test_entries_of_another_compiler_or_deployment_are_marked(
     stale = replace(WIDE, toolchain="llvm-1.0.0/llvmlite-0.0.1")
     print_entries([stale, replace(OTHER, protocol="eager/hot")])
     shown = capsys.readouterr().out
-    assert "perf, eager/hot" in shown
+    assert [name in shown for name in ("deployed", "eager/hot")] == [True, True]
     assert "1 entry is stale" in shown and "skipjack bank verify" in shown
     print_entry(stale)
     assert "compiled by llvmlite-0.0.1, and here is llvmlite-" in capsys.readouterr().out
     print_entries([WIDE, OTHER])
-    assert "stale" not in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "stale" not in shown and "deployed" not in shown
 
 
 def test_a_long_list_looks_like_a_short_one(

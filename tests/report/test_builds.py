@@ -44,6 +44,7 @@ def test_every_config_has_a_row() -> None:
         "(aarch64-unknown-linux-gnu, 16-byte vectors)"
     )
     assert columns.split() == [
+        "number",
         "config",
         "status",
         "build",

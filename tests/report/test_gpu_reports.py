@@ -17,10 +17,10 @@ PEAKS = Peaks((("f32", 1e11),), ((1 << 14, 1e11),), ((1 << 14, 1e11),))
 def test_a_record_of_this_machine_lists_its_gpus() -> None:
     with only_drivers(FakeDriver()):
         record = device_record(CPU, PEAKS, find_gpus())
-    assert record["name"] == "znver4/1"
+    assert record["device"] == "znver4/1"
     (gpu,) = record["gpus"]
-    assert (gpu["name"], gpu["kind"], gpu["num_cu"]) == ("fake_1/4", "fake", 4)
-    assert (gpu["gpu"], gpu["driver"], gpu["instance_key"]) == (
+    assert (gpu["device"], gpu["kind"], gpu["units"]) == ("fake_1/4", "fake", 4)
+    assert (gpu["gpu"], gpu["driver"], gpu["device_instance"]) == (
         "fake:0",
         "1.0",
         DEVICE.instance_key,

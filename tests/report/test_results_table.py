@@ -3,6 +3,7 @@
 import io
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -10,9 +11,11 @@ from rich.console import Console
 from skipjack.core.config import Config
 from skipjack.core.trial import Status, Trial
 from skipjack.execute.statistics import Ratio
+from skipjack.ledger import verdict_word
 from skipjack.operations import parse
+from skipjack.report.find import print_find
 from skipjack.report.table import print_results
-from skipjack.tuning import Outcome, Speedup, TuneResult
+from skipjack.tuning import FindResult, FindStatus, Outcome, Speedup, TuneResult
 
 NAN = float("nan")
 GAIN, CUT = Ratio(2.0, 1.9, 2.1, pairs=10), Ratio(8.0, NAN, NAN)
@@ -50,6 +53,14 @@ def test_results_of_several_devices_name_them(width: int) -> None:
     assert "on znver4/1" not in "".join(printed(one))
     ways = [replace(one, deployed=way) for way in ("native/hot", "eager/hot")]
     assert "\n".join(printed(*ways)).count("add:8:f32 (eager/hot)") == 2
+
+
+def test_a_result_is_one_line_in_a_notebook() -> None:
+    result = tuned("add:8", {"numpy": GAIN})
+    told = f"1,000 ns, {GAIN.ratio:.3g} times as fast as numpy>"
+    assert repr(result) == f"<TuneResult add:8:f32 on znver4/1: banked, nest, {told}"
+    failed = replace(result, status=Outcome.FAILED, reason="no config ran")
+    assert repr(failed) == "<TuneResult add:8:f32 on znver4/1: failed, no config ran>"
 
 
 @pytest.mark.parametrize(
@@ -105,9 +116,27 @@ def test_what_failed_is_counted_with_the_most_frequent_reason() -> None:
     assert "failed" in lines[0]
     assert "3 of 4" in lines[2]
     told = "crash: the kernel's process ended by SIGILL"
-    assert f"  3 of 4 configs failed, 2 of them because of {told}" in lines
-    assert result.to_json()["failures"][0] == {"reason": told, "count": 2}
-    assert "failed" not in printed(tuned("add:8", {}, trials=[fine]))[0]
+    assert f"  3 of 4 configs failed (2 crash, 1 wrong), 2 of them because of {told}" in lines
+    record = result.to_json()
+    assert record["failures"][0] == {"reason": told, "count": 2}
+    assert record["failed_by_status"] == {"crash": 2, "wrong": 1}
+    found = FindResult(result.problem, result.device, FindStatus.OK, (), result)
+    assert found.to_json()["failed_by_status"] == {"crash": 2, "wrong": 1}
+    stream = io.StringIO()
+    print_find(found, Console(file=stream, width=240))
+    assert "3 of 4 configs failed (2 crash, 1 wrong)" in stream.getvalue()
+    unharmed = tuned("add:8", {}, trials=[fine])
+    assert "failed" not in "".join(printed(unharmed))
+    assert unharmed.to_json()["failed_by_status"] == {}
+
+
+@pytest.mark.parametrize(
+    ("time_ns", "rate"), [(1e3, "524.3 GFLOP/s"), (4e2, "1.3 TFLOP/s"), (1.0, "524.3 TFLOP/s")]
+)
+def test_high_rates_are_in_trillions(time_ns: float, rate: str) -> None:
+    result = replace(tuned("matmul:64x64x64", {}), time_ns=time_ns)
+    assert rate in printed(result)[2]
+    assert result.to_json()["rate_unit"] == "GFLOP/s"
 
 
 def test_where_libraries_differ_each_cell_names_its_own() -> None:
@@ -119,3 +148,35 @@ def test_where_libraries_differ_each_cell_names_its_own() -> None:
 
 def test_a_gain_known_from_one_call_has_no_interval() -> None:
     assert " 8.00  " in printed(tuned("add:8", {"numpy": GAIN}, CUT))[2]
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_a_verdict_is_shown_in_the_words_that_the_page_explains(outcome: Outcome) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "how-it-works.md").read_text()
+    assert f"| `{outcome.word}` | `{outcome}` |" in page
+    (row,) = [
+        line
+        for line in printed(replace(tuned("add:8", {}), status=outcome, reason="so"))
+        if line.rstrip().endswith(outcome.word)
+    ]
+    assert row.startswith("add:8:f32 ")
+    assert replace(tuned("add:8", {}), status=outcome).to_json()["status"] == outcome.value
+
+
+def test_no_verdict_is_called_a_vendor_or_reserved() -> None:
+    words = {outcome.word for outcome in Outcome} | {verdict_word("found")}
+    assert words == {
+        "banked",
+        "entry stays",
+        "default stays",
+        "library",
+        "noisy",
+        "failed",
+        "found",
+    }
+
+
+@pytest.mark.parametrize(("count", "said"), [(1, "tied with 1 other"), (2, "tied with 2 others")])
+def test_ties_are_counted(count: int, said: str) -> None:
+    ties = tuple(Config(n=n) for n in range(count))
+    assert any(line.endswith(said) for line in printed(replace(tuned("add:8", {}), ties=ties)))

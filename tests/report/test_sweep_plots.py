@@ -57,6 +57,13 @@ def test_whatever_was_swept_can_be_drawn(name: str) -> None:
         assert ET.fromstring(data).tag.endswith("svg")
 
 
+def test_a_directory_for_plots_is_made(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    paths = write_plots(ODD["one point"], tmp_path / "new" / "png", "png")
+    assert [path.name for path in paths] == [f"{name}.png" for name in PLOTS]
+    assert all(path.is_file() for path in paths)
+
+
 def test_five_hundred_points_can_be_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     paths = write_plots(many(), tmp_path, "png")

@@ -61,7 +61,7 @@ def test_a_lucky_point_that_fails_again_gives_way_to_the_next() -> None:
 
 def test_where_nothing_holds_there_is_no_answer() -> None:
     verdict = chosen({1: 50.0}, {0: [100.0], 1: [None]})
-    assert verdict.best is None and "none of 1 finalists held" in verdict.sentence
+    assert verdict.best is None and "none of 1 finalist held" in verdict.sentence
 
 
 def test_without_confirming_runs_the_best_of_the_search_is_the_answer() -> None:

@@ -96,7 +96,7 @@ def test_nothing_slower_than_the_default_is_banked_where_another_solver_was_aske
     assert entry.solver == "nest"
     assert entry.time_ns < result.time_ns
     said = problem_records(tuner.context.ledger, result.problem.key)[-1]
-    assert (said["kind"], said["status"]) == ("verdict", "reserved"), "the word of the table"
+    assert (said["kind"], said["status"]) == ("verdict", "reserved"), "as JSON has it"
     bank = Bank.open(tmp_path)
     bank.rebuild(tuner.context.ledger)
     again = bank.lookup(result.problem.key, tuner.context.device.class_key)

@@ -3,10 +3,11 @@
 from typing import TYPE_CHECKING, Any
 
 from skipjack.bank.bank import FILE_NAME, REMOVED, Bank, Changes, next_best
-from skipjack.bank.entry import FIND, PERF, BankEntry, Key, key_of
+from skipjack.bank.entry import FIND, PERF, BankEntry, Key, key_of, pinned_kind
 from skipjack.bank.entry_evidence import (
     BASELINE,
     MASKED,
+    PINNED,
     REPLACED,
     Evidence,
     KnownGain,
@@ -26,6 +27,7 @@ from skipjack.bank.layers import (
 )
 
 if TYPE_CHECKING:
+    from skipjack.bank.entry_json import PRINTED_FORMAT, printed_entry
     from skipjack.bank.kernel_db import KernelDb, KernelRecord, gain_of, write_kernel_db
     from skipjack.bank.merging import (
         check_processors,
@@ -47,6 +49,8 @@ __all__ = [
     "FORMAT",
     "MASKED",
     "PERF",
+    "PINNED",
+    "PRINTED_FORMAT",
     "REMOVED",
     "REPLACED",
     "SOURCE",
@@ -81,6 +85,8 @@ __all__ = [
     "nearest",
     "next_best",
     "on_device",
+    "pinned_kind",
+    "printed_entry",
     "processors_of",
     "read_bank",
     "replacing",
@@ -100,6 +106,7 @@ _HOMES = {
     "KernelDb": "kernel_db",
     "KernelRecord": "kernel_db",
     "Outline": "outline",
+    "PRINTED_FORMAT": "entry_json",
     "SOURCE": "shipping",
     "Toolchain": "staleness",
     "distance": "nearness",
@@ -109,6 +116,7 @@ _HOMES = {
     "merged": "merging",
     "nearest": "nearness",
     "on_device": "merging",
+    "printed_entry": "entry_json",
     "processors_of": "outline",
     "read_bank": "merging",
     "short_entry": "shipping",

@@ -11,6 +11,7 @@ from skipjack.bank.entry_reading import NewerEntryError
 from skipjack.bank.evidence import ranked
 from skipjack.bank.index import Identity, IndexSummary, key_hash
 from skipjack.errors import NewerFormatError
+from skipjack.reading import numbered
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,5 +171,5 @@ def complaint(path: Path, bad: list[UnreadLine], count: int, remedy: str) -> str
     said = [f"{damaged}; {remedy}"] if damaged else []
     said += [f"{newer}; use a newer Skipjack"] if newer else []
     more = count - len(said)
-    said += [f"and {more} more {'line' if more == 1 else 'lines'}"] if more else []
+    said += [f"and {numbered(more, 'more line')}"] if more else []
     return f"left out of the bank {path}: {'; '.join(said)}"

@@ -15,7 +15,17 @@ from skipjack.core.protocol import default_deployment, deployment_of
 from skipjack.reading import parse_json
 
 PERF, FIND = "perf", "find"
-"""Kinds of entries: the best config; the solvers, ranked."""
+"""Kinds of entries: the best config; the solvers, ranked. See `pinned_kind` for others."""
+
+
+def pinned_kind(pins: Mapping[str, str]) -> str:
+    """The kind of the best config that has these settings: ``perf program=two_pass``.
+
+    It competes with those of the same pins alone. Without pins it is the plain `PERF`.
+    """
+    words = (f"{name}={pins[name]}" for name in sorted(pins))
+    return " ".join([PERF, *(word if " " not in word else json.dumps(word) for word in words)])
+
 
 Key = tuple[str, str, str, str]
 """Problem, class of devices, kind, deployment: what entries compete for."""

@@ -15,6 +15,8 @@ REPLACED = "replaced"
 """The field of the evidence that names the entry of the bank that this one replaced."""
 MASKED = "masked"
 """The field of the evidence that says what a device has and kernels did without."""
+PINNED = "pinned"
+"""The field of the evidence that has the settings that a user held at a value, spelled."""
 BASELINE = "baseline"
 """The field of the evidence of entries whose default depends on problem and device alone."""
 
@@ -119,6 +121,12 @@ class Evidence(Mapping[str, Any]):
         """The width of that device's vectors; 0 in old entries."""
         width = self._told.get("vector_bytes")
         return width if type(width) is int else 0
+
+    @property
+    def pinned(self) -> Mapping[str, str]:
+        """The settings that were held at a value; empty where all were searched."""
+        told = self._told.get(PINNED)
+        return {str(k): str(v) for k, v in told.items()} if isinstance(told, Mapping) else {}
 
     @property
     def masked(self) -> str:

@@ -27,6 +27,8 @@ def checked(record: object) -> dict[str, Any]:
     """The fields of the entry that a JSON object is; `ValueError` says what is wrong with it."""
     if not isinstance(record, dict):
         raise ValueError("it is not a JSON object")
+    if "device_class" in record:
+        raise ValueError("it is what --json prints of an entry; give the bank's own file")
     found = record.get("format")
     if type(found) is not int or found < 1:
         raise ValueError("it has no format number")

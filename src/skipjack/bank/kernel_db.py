@@ -20,7 +20,13 @@ from types import TracebackType
 from typing import Any
 
 from skipjack.bank.entry_evidence import KnownGain
-from skipjack.errors import CorruptFileError, MalformedError, NewerFormatError, StorageError
+from skipjack.errors import (
+    CorruptFileError,
+    MalformedError,
+    MissingFileError,
+    NewerFormatError,
+    StorageError,
+)
 from skipjack.reading import Field, read_json
 from skipjack.storage import atomic_replacement
 from skipjack.storage.sqlite_files import connect_immutable
@@ -121,7 +127,7 @@ class KernelDb:
     def open(cls, path: Path) -> KernelDb:
         """`StorageError` in one sentence if it is none, damaged, or of a newer format."""
         if not path.is_file():
-            raise StorageError(f"there is no kernel database {path}")
+            raise MissingFileError(f"there is no kernel database {path}")
         with _sentences(path):
             connection = connect_immutable(path, any_thread=True)
             try:

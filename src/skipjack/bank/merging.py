@@ -10,7 +10,7 @@ from skipjack.bank.bank import FILE_NAME
 from skipjack.bank.content import complaint, laid_out, read_content, refuse_newer
 from skipjack.bank.entry import BankEntry, Key
 from skipjack.bank.evidence import ranked
-from skipjack.errors import CorruptFileError, StorageError, UsageError
+from skipjack.errors import CorruptFileError, MissingFileError, StorageError, UsageError
 from skipjack.reading import read_plain
 
 Entries = Mapping[Key, tuple[BankEntry, ...]]
@@ -30,7 +30,7 @@ def read_bank(place: Path) -> Entries:
     try:
         content = read_content(read_plain(path))
     except FileNotFoundError:
-        raise UsageError(f"there is no bank at {path}") from None
+        raise MissingFileError(f"there is no bank at {path}") from None
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror}") from error
     if content.bad and not content.placed:

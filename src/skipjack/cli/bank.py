@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,28 +16,23 @@ from skipjack.cli.options import (
     device_name,
     examples,
 )
+from skipjack.cli.upkeep import (
+    CachesOption,
+    DeployedOption,
+    DeviceOption,
+    clean,
+    entries_known_of,
+    entries_on,
+    remove,
+    settings_with,
+)
 from skipjack.reading import numbered
 
 if TYPE_CHECKING:
-    from skipjack.bank import Bank, BankEntry, Changes
-    from skipjack.settings import Settings
-
-DeviceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--device", help="Of this one, as znver4/1 or gfx90a/104; cpu or gpu is this machine's."
-    ),
-]
-
-DeployedOption = Annotated[
-    str | None, typer.Option(help="How programs call it: native (CPUs), graph (GPUs) or eager.")
-]
-CachesOption = Annotated[
-    str | None, typer.Option(help="Whether caches hold its arrays: hot or cold.")
-]
+    from skipjack.bank import BankEntry, Changes
 
 app = typer.Typer(
-    help="What is known: the best config of each problem and device, with its evidence.",
+    help="What is known: the best config of each problem and device.",
     epilog=examples(
         "skipjack bank list",
         "skipjack bank show matmul:192x192x192",
@@ -56,12 +52,11 @@ def list_entries(device: DeviceOption = None, json: JsonOption = False) -> None:
     from skipjack.errors import SkipjackError
     from skipjack.settings import load_settings
 
-    entries = _of_device(Bank.open(load_settings().user_dir).entries(), device)
+    entries = entries_on(Bank.open(load_settings().user_dir).entries(), device)
     if device and not entries:
         raise SkipjackError(f"the bank has no entry for {device}; skipjack bank list shows all")
     if json:
-        for entry in entries:
-            typer.echo(entry.line)
+        _echo(entries)
         return
     from skipjack.report.bank import print_entries
 
@@ -86,13 +81,12 @@ def show(
     from skipjack.bank import Bank
     from skipjack.operations import parse
 
-    settings = _settings(plugin)
+    settings = settings_with(plugin)
     key = parse(problem, dtype).key
     bank = Bank.open(settings.user_dir)
-    found = _known_of(bank, key, device)
+    found = entries_known_of(bank, key, device)
     if json:
-        for entry in found:
-            typer.echo(entry.line)
+        _echo(found)
         return
     from skipjack.report.bank import print_entry
 
@@ -290,82 +284,32 @@ def verify(
     libraries. The entry is confirmed, or gives way.
     """
     from skipjack.bank import Bank
-    from skipjack.cli.tune import verify_all
+    from skipjack.cli.upkeep import verify_all
     from skipjack.operations import parse
 
-    settings = _settings(plugin)
+    settings = settings_with(plugin)
     key = parse(problem, dtype).key if problem else None
     if key:
-        _known_of(Bank.open(settings.user_dir), key, device)
+        entries_known_of(Bank.open(settings.user_dir), key, device)
     verify_all(settings, key, device_name(device), seconds, json)
 
 
-@app.command(
+app.command(
+    "remove",
+    epilog=examples(
+        "skipjack bank remove matmul:192x192x192",
+        "skipjack bank remove add:4096 mul:4096 --dry-run",
+        "skipjack bank remove add:4096 --device znver4/1 --yes --json",
+    ),
+)(remove)
+app.command(
     "clean",
     epilog=examples(
         "skipjack bank clean matmul:192x192x192",
         "skipjack bank clean --stale",
-        "skipjack bank clean --device znver4/1",
+        "skipjack bank clean --device znver4/1 --dry-run",
     ),
-)
-def clean(
-    problem: Annotated[
-        str | None, typer.Argument(help="A problem key, as matmul:192x192x192; all without one.")
-    ] = None,
-    stale: Annotated[
-        bool,
-        typer.Option("--stale", help="Only entries of another compiler or driver than today's."),
-    ] = False,
-    dtype: DtypeOption = None,
-    device: DeviceOption = None,
-    deployed: DeployedOption = None,
-    caches: CachesOption = None,
-    json: JsonOption = False,
-    plugin: PluginOption = None,
-) -> None:
-    """Remove entries from the bank; a copy of them stays beside it, and the ledger keeps all."""
-    from json import dumps
-
-    from skipjack.bank import REMOVED, Bank
-    from skipjack.operations import parse
-    from skipjack.report.bank import config_text
-    from skipjack.runtime import why_stale
-    from skipjack.storage import user_directory
-
-    settings = _settings(plugin)
-    key = parse(problem, dtype).key if problem else None
-    named = device_name(device)
-    _check_deployment(deployed, caches)
-
-    def unwanted(entry: BankEntry) -> bool:
-        calls, temperature = entry.deployed.split("/")
-        return (
-            key in (None, entry.problem)
-            and named in (None, entry.device_name)
-            and deployed in (None, calls)
-            and caches in (None, temperature)
-            and (not stale or bool(why_stale(entry)))
-        )
-
-    directory = user_directory(settings)
-    bank = Bank.open(directory)
-    if key:
-        _known_of(bank, key, device)
-    gone = bank.clean(unwanted)
-    aside = directory / REMOVED
-    if json:
-        typer.echo(dumps({"format": 1, "removed": len(gone), "copies": str(aside) if gone else ""}))
-        return
-    for entry in gone:
-        name = f"{entry.problem} on {entry.device_name} ({entry.deployed})"
-        what = f"{entry.kind} {entry.solver} {config_text(entry)}"
-        behind = "; it stood behind a fresh one" if stale and bank.ranked(*entry.key) else ""
-        typer.echo(f"removed {name}: {what}{behind}")
-    if not gone:
-        typer.echo("the bank has no such entry; nothing was removed")
-        return
-    count, them = numbered(len(gone), "entry"), "it" if len(gone) == 1 else "them"
-    typer.echo(f"{count} removed; skipjack bank merge {aside} brings {them} back")
+)(clean)
 
 
 @app.command(
@@ -405,43 +349,14 @@ def ship(
     typer.echo(f"{output} has {entries} and {kernels} for {devices}, {done.bytes} bytes")
 
 
-def _settings(plugin: list[str] | None) -> Settings:
-    """Those in force, with their plug-ins and those that are named loaded."""
-    from skipjack import plugins
-    from skipjack.settings import load_settings
+def _echo(entries: Iterable[BankEntry]) -> None:
+    """One line for machines for each."""
+    from json import dumps
 
-    settings = load_settings(plugins=tuple(plugin) if plugin else None)
-    plugins.load(settings.plugins)
-    return settings
+    from skipjack.bank import printed_entry
 
-
-def _known_of(bank: Bank, key: str, device: str | None) -> list[BankEntry]:
-    """The entries of a problem, on every device or on one; `SkipjackError` if there is none."""
-    from skipjack.errors import SkipjackError
-
-    found = _of_device(bank.entries_of(key), device)
-    if not found:
-        on = f" on {device}" if device else ""
-        again = f"tune {key}{f' --device {device}' if device else ''}"
-        raise SkipjackError(f"the bank knows nothing of {key}{on}; try skipjack {again}")
-    return found
-
-
-def _check_deployment(deployed: str | None, caches: str | None) -> None:
-    """Refuse what no entry can be deployed as."""
-    from skipjack.core.protocol import COLD, EAGER, GRAPH, HOT, NATIVE
-    from skipjack.errors import UsageError
-
-    if deployed not in (None, NATIVE, GRAPH, EAGER):
-        raise UsageError(f"--deployed is {NATIVE}, {GRAPH} or {EAGER}, not {deployed!r}")
-    if caches not in (None, HOT, COLD):
-        raise UsageError(f"--caches is {HOT} or {COLD}, not {caches!r}")
-
-
-def _of_device(entries: list[BankEntry], device: str | None) -> list[BankEntry]:
-    """Those for a device, of all classes that have its name; all where none is named."""
-    named = device_name(device)
-    return [entry for entry in entries if named in (None, entry.device_name)]
+    for entry in entries:
+        typer.echo(dumps(printed_entry(entry)))
 
 
 def _counts(changes: Changes) -> dict[str, int]:

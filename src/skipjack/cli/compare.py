@@ -70,7 +70,7 @@ def compare(
     json: JsonOption = False,
     csv: Annotated[Path | None, typer.Option(help="Write all problems to this file.")] = None,
 ) -> None:
-    """Compare results with a baseline: faster, equal, slower, with evidence."""
+    """Compare results with a baseline: faster, equal or slower."""
     from skipjack import plugins
     from skipjack.fleet.release.compare.comparing import compare as compare_sides
     from skipjack.fleet.release.compare.naming_sides import SideReader

@@ -54,10 +54,14 @@ def convert_db(
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Write a database of MIOpen in another format, or sorted; nothing is lost without a word."""
+    """Write a database of MIOpen in another format, or sorted.
+
+    What the other format cannot hold is listed.
+    """
     from skipjack.errors import UsageError
     from skipjack.interop.miopen.converting import ConvertOptions, convert
     from skipjack.interop.miopen.value_formats import VALUES
+    from skipjack.reading import numbered
 
     wanted = VALUES.get(values or "")
     if values and wanted is None:
@@ -79,8 +83,8 @@ def convert_db(
         return
     for loss in done.losses:
         typer.echo(f"not in {output}: {loss}", err=True)
-    what = "kernels" if done.source.kind == "kernel" else "records"
-    typer.echo(f"{done.records} {what} from {file} ({done.source}) in {output} ({done.target})")
+    what = numbered(done.records, "kernel" if done.source.kind == "kernel" else "record")
+    typer.echo(f"{what} from {file} ({done.source}) in {output} ({done.target})")
 
 
 def check_db(
@@ -93,7 +97,10 @@ def check_db(
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Look for wrong times, orphans, duplicates and damage; exit code 1 if there are errors."""
+    """Look for wrong times, orphans, duplicates and damage.
+
+    The exit code is 1 if there are errors.
+    """
     from skipjack.fleet.release.export.manifest import FILE_NAME
     from skipjack.fleet.release.export.manifest_checks import manifest_reports
     from skipjack.interop.miopen.checking import check_paths, files_to_check
@@ -122,12 +129,13 @@ def check_db(
 
 def _print(report: FileReport) -> None:
     from skipjack.interop.miopen.findings import KINDS
+    from skipjack.reading import numbered
 
-    what = f" ({report.database}, {report.records} records)" if report.database else ""
+    what = f" ({report.database}, {numbered(report.records, 'record')})" if report.database else ""
     if not report.counts:
         typer.echo(f"{report.file}{what}: clean")
         return
-    totals = f"{report.total('error')} errors, {report.total('warning')} warnings"
+    totals = ", ".join(numbered(report.total(level), level) for level in ("error", "warning"))
     typer.echo(f"{report.file}{what}: {totals}")
     for kind in sorted(report.counts, key=lambda name: (KINDS[name] != "error", name)):
         listed = [finding for finding in report.findings if finding.kind == kind]

@@ -15,7 +15,7 @@ def device(
     json: JsonOption = False,
     measure: Annotated[bool, typer.Option("--measure", help="Measure the peaks again.")] = False,
 ) -> None:
-    """Show this machine's CPU with the measured peaks of one core, and its GPUs."""
+    """Show this machine's CPU, the peaks of one core, and its GPUs."""
     from skipjack import plugins
     from skipjack.gpu.opening import find_gpus
     from skipjack.report.device import device_record, print_device

@@ -11,7 +11,7 @@ EXAMPLES = examples("skipjack doctor", "skipjack doctor --json")
 
 
 def doctor(json: JsonOption = False) -> None:
-    """Check the CPU, the noise, a few kernels, the GPUs, the optional parts and the disk."""
+    """Check the CPU, kernels, GPUs, optional packages and the disk."""
     from skipjack import plugins
     from skipjack.report.doctor import examine, print_findings
     from skipjack.settings import load_settings
@@ -31,7 +31,10 @@ def doctor(json: JsonOption = False) -> None:
 
 
 def limits(json: JsonOption = False) -> None:
-    """List the budgets, margins and patience of a tuning, and where each of them is from."""
+    """List the limits of a tuning, and where each of them is from.
+
+    Limits are its budgets, margins and patience.
+    """
     from skipjack.settings import CONFIG_FILE, load_settings
     from skipjack.tuning import Limits
 

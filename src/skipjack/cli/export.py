@@ -81,7 +81,7 @@ BuildOption = Annotated[
     typer.Option("--build", help="With --user: of MIOpen, as 3_3_0_a85ca8a54; else the jobs'."),
 ]
 
-_NOUNS = {"problems": "problem", "entries": "entry", "kernels": "kernel"}
+_NOUNS = {"devices": "device", "problems": "problem", "entries": "entry", "kernels": "kernel"}
 
 
 @app.callback()
@@ -142,11 +142,15 @@ def find_db(
         "skipjack export perf-db -l resnet -o out/",
         "skipjack export perf-db -l resnet -o out/ --format miopen",
         "skipjack export perf-db -l resnet -o out/ --format miopen --sqlite --release 6.2",
+        "skipjack export perf-db -l resnet --one-file miopen.db",
         "skipjack export perf-db -l resnet -o ~/.config/miopen --user --build 3_3_0_a85ca8a54",
     ),
 )
 def perf_db(
-    output: OutputOption,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The directory to write to; made if need be."),
+    ] = None,
     label: SourceOption = None,
     form: FormatOption = Format.SKIPJACK,
     device: DeviceOption = None,
@@ -159,27 +163,40 @@ def perf_db(
     sqlite: Annotated[
         bool, typer.Option("--sqlite", help="MIOpen: a database of SQLite instead of text.")
     ] = False,
+    one_file: Annotated[
+        Path | None,
+        typer.Option("--one-file", help="MIOpen: one database of SQLite for all devices."),
+    ] = None,
     user: UserOption = False,
     build: BuildOption = None,
     json: JsonOption = False,
     plugin: PluginOption = None,
 ) -> None:
-    """Write the best config of every solver of every problem: a file for each device."""
+    """Write the best config of every solver of every problem: a file for each device, or one."""
     from skipjack.errors import UsageError
     from skipjack.fleet.release.export.exporting import export_perf_db, export_user
-    from skipjack.fleet.release.export.output_names import check_directory_name
+    from skipjack.fleet.release.export.output_names import check_directory_name, check_one_database
 
-    if sqlite and not user and form is not Format.MIOPEN:
+    if output is None and one_file is None:
+        raise UsageError("give -o DIRECTORY, or --one-file miopen.db for one file")
+    if one_file is not None and (user or build):
+        raise UsageError("--one-file holds all devices, a user database holds one; choose one")
+    if sqlite and not (user or one_file) and form is not Format.MIOPEN:
         raise UsageError("--sqlite is for --format miopen; ours are lines of JSON")
     named = device_of(device, arch, units)
-    check_directory_name(output)
+    directory = output or Path()
+    if one_file is not None:
+        check_one_database(directory / one_file)
+        directory, form = (directory / one_file).parent, Format.MIOPEN
+    check_directory_name(directory)
     settings = _settings(plugin)
-    request = _request(output, label, named, form, alias, release, partial, replace)
+    request = _request(directory, label, named, form, alias, release, partial, replace)
     if user or build:
         wanted = _user_request("perf", request, user, build, sqlite=sqlite)
         _report(export_user(wanted, settings, partial=partial), json)
         return
-    _report(export_perf_db(request, settings, sqlite=sqlite), json)
+    name = one_file.name if one_file else ""
+    _report(export_perf_db(request, settings, sqlite=sqlite, one_file=name), json)
 
 
 @app.command(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -13,7 +13,9 @@ from skipjack.cli.options import (
     DtypeOption,
     JsonOption,
     LayoutOption,
+    PlotsOption,
     PluginOption,
+    SearcherOption,
     ShapesOption,
     examples,
 )
@@ -29,7 +31,16 @@ EXAMPLES = examples(
     "skipjack find softmax:4096x1024 --seconds 3 --solver rows --solver numpy",
     "skipjack find conv2d:n16c128h28w28k128y3x3p1q1 --direction wrw",
     "skipjack find -f list.txt --json",
+    "skipjack find matmul:256x256x256 --plots pictures --verbose",
 )
+
+
+class _Output(NamedTuple):
+    """How results are told."""
+
+    json: bool
+    verbose: bool
+    plots: Path | None
 
 
 def find(
@@ -57,9 +68,7 @@ def find(
     seconds: Annotated[
         float | None, typer.Option(help="Most seconds for each problem (10 without --budget).")
     ] = None,
-    searcher: Annotated[
-        str, typer.Option(help="Which searcher decides what to try, as genetic:population=30.")
-    ] = "auto",
+    searcher: SearcherOption = "auto",
     seed: Annotated[
         int, typer.Option(min=0, help="Makes a search repeatable given the same results.")
     ] = 0,
@@ -73,12 +82,17 @@ def find(
         int | None, typer.Option(min=1, help="How many threads a kernel may use (1).")
     ] = None,
     json: JsonOption = False,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="Say why each solver that is not ranked is not."),
+    ] = False,
+    plots: PlotsOption = None,
     trace: Annotated[
         Path | None, typer.Option(help="Write a Chrome trace of where the time went.")
     ] = None,
     plugin: PluginOption = None,
 ) -> None:
-    """Rank all solvers of problems on this machine, each with its best config."""
+    """Rank all solvers of problems, each with its best config."""
     from skipjack import plugins
     from skipjack.cli.problems import make_defaults, read_problems
     from skipjack.cli.tune import check_trace, say
@@ -99,8 +113,12 @@ def find(
     )
     only = tuple(find_solver(name).name for name in solver or [])
     check_trace(trace)
+    if plots:
+        from skipjack.report.plots import check_plots
+
+        check_plots(plots)
     try:
-        results = _find_all(tuner, entries, options, only, json)
+        results = _find_all(tuner, entries, options, only, _Output(json, verbose, plots))
     finally:
         if trace:
             tuner.context.tracer.write(trace)
@@ -127,7 +145,11 @@ def _device(text: str | None, threads: int | None, entries: list[Entry]) -> Devi
 
 
 def _find_all(
-    tuner: Tuner, entries: list[Entry], options: TuneOptions, only: tuple[str, ...], json: bool
+    tuner: Tuner,
+    entries: list[Entry],
+    options: TuneOptions,
+    only: tuple[str, ...],
+    output: _Output,
 ) -> list[FindResult]:
     """One problem after the other; each is printed as soon as it is done."""
     from contextlib import ExitStack
@@ -142,18 +164,18 @@ def _find_all(
         for number, entry in enumerate(entries, 1):
             problem = _fitting(entry, tuner, alone=len(entries) == 1)
             if not isinstance(problem, Problem):
-                _print_not_applicable(problem, tuner, json)
+                _print_not_applicable(problem, tuner, output.json)
                 continue
             if not results:
                 running.enter_context(tuner)  # workers start where something is to be run
             label = f"[{number}/{len(entries)}] {problem.key}" if len(entries) > 1 else problem.key
-            with progress_bars(1, enabled=not json) as observe:
+            with progress_bars(1, enabled=not output.json) as observe:
                 watched = replace(options, observer=_labelled(observe, label))
                 try:
                     results.append(tuner.find(problem, watched, only))
                 except Interrupted as stopped:
                     results.append(stopped.result)
-            _print(results[-1], json)
+            _print(results[-1], output)
             if results[-1].interrupted:
                 break
     return results
@@ -184,13 +206,17 @@ def _fitting(entry: Entry, tuner: Tuner, *, alone: bool) -> Entry:
     return entry
 
 
-def _print(result: FindResult, json: bool) -> None:
-    if json:
+def _print(result: FindResult, output: _Output) -> None:
+    if output.json:
         typer.echo(dumps(result.to_json()))
-        return
-    from skipjack.report.find import print_find
+    else:
+        from skipjack.report.find import print_find
 
-    print_find(result)
+        print_find(result, verbose=output.verbose)
+    if output.plots:
+        from skipjack.report.plots import write_find_plots
+
+        write_find_plots(result, output.plots)
 
 
 def _print_not_applicable(entry: NotApplicable, tuner: Tuner, json: bool) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skipjack.cli.options import examples
+from skipjack.cli.options import JsonOption, examples
+from skipjack.cli.sweep import echo_json, write_files
+from skipjack.errors import UsageError
 
 if TYPE_CHECKING:
     from skipjack.sweep.grid.request import GridRequest
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
 EXAMPLES = examples(
     "skipjack grid rnnt Server tune.py --dry_run",
     "skipjack grid rnnt Offline example.json --extra_run_args='--fast' --use_cached",
+    "skipjack grid rnnt Server tune.py --csv runs.csv --report out",
     "skipjack grid bert Server tune.py --spoof_system_id A10x1 --dry_run --configs configs",
 )
 
@@ -85,8 +89,13 @@ def grid(
     nested: Annotated[
         bool, typer.Option("--nested", help="Lay points over the base config at every depth.")
     ] = False,
+    csv: Annotated[Path | None, typer.Option(help="Write all runs as CSV.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write result.json, runs.csv, plots and report.html here.")
+    ] = None,
+    json: JsonOption = False,
 ) -> None:
-    """Sweep an MLPerf benchmark as grid.py does, with its files and its flags."""
+    """Sweep an MLPerf benchmark with the files and flags of grid.py."""
     from skipjack.sweep.grid.dry_run import dry_run as lines_of
     from skipjack.sweep.grid.request import GridOptions, make_request
 
@@ -109,30 +118,41 @@ def grid(
         nested=nested,
         run_timeout=run_timeout,
         build_timeout=build_timeout,
+        outputs=tuple(path.absolute() for path in (csv, report) if path),
     )
     request = make_request(benchmark, scenario, config, options)
     if dry_run:
+        if csv or report or json:
+            raise UsageError(
+                "--json, --csv and --report write the results of runs, and --dry_run has none; "
+                "leave one of them out"
+            )
         for line in lines_of(request):
             typer.echo(line)
         return
-    run_grid(request)
+    run_grid(request, csv, report, json)
 
 
-def run_grid(request: GridRequest) -> None:
-    """Build and run for real; what each point gave as CSV, the statistics, and the best."""
+def run_grid(
+    request: GridRequest, csv: Path | None = None, report: Path | None = None, json: bool = False
+) -> None:
+    """Build and run for real; what each point gave as CSV or JSON, the statistics, the best."""
     from skipjack.interrupt import watch_for_interrupt
     from skipjack.report.sweep_progress import sweep_progress
     from skipjack.settings import load_settings
     from skipjack.sweep.grid import run as grid_run
 
-    with watch_for_interrupt() as interrupt, sweep_progress(enabled=True) as observe:
+    with watch_for_interrupt() as interrupt, sweep_progress(enabled=not json) as observe:
         result, statistics = grid_run.run_grid(
             request, load_settings(), observe, lambda: interrupt.requested
         )
     for sentence in grid_run.failures(result):
         typer.echo(f"skipjack: {sentence}", err=True)
-    if not request.options.noparse:
+    if json:
+        echo_json(result, statistics=asdict(statistics))
+    elif not request.options.noparse:
         typer.echo(grid_run.table(result, verbose=request.options.verbose_stats), nl=False)
+    write_files(result, csv, report)
     typer.echo(str(statistics), err=True)
     if result.best is not None:
         typer.echo(f"best: {result.best} ({result.best_value})", err=True)

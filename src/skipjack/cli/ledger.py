@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skipjack.cli.options import DtypeOption, JsonOption, ProblemArgument, examples
+from skipjack.cli.upkeep import collect_rows
 
 if TYPE_CHECKING:
     from skipjack.ledger import Ledger
@@ -17,7 +18,7 @@ _NAMED_ROWS = 8
 """Of those that a merge left out."""
 
 app = typer.Typer(
-    help="Everything that was ever tried: studies, builds, measurements, verdicts.",
+    help="All that was tried: studies, builds, measurements, verdicts.",
     epilog=examples(
         "skipjack ledger summary",
         "skipjack ledger show matmul:192x192x192 --limit 5",
@@ -118,3 +119,8 @@ def merge(
             typer.echo(f"  {one}")
         if (more := len(merged.left_out) - _NAMED_ROWS) > 0:
             typer.echo(f"  and {more} more")
+
+
+app.command("gc", epilog=examples("skipjack ledger gc --dry-run", "skipjack ledger gc --days 30"))(
+    collect_rows
+)

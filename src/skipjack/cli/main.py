@@ -5,11 +5,11 @@ from __future__ import annotations
 import atexit
 import copy
 import gc
-import io
 import logging
 import os
 import sys
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -40,16 +40,17 @@ from skipjack.cli.fleet import (
     jobs,
     loading,
     machines,
+    problems,
     running,
     status,
     stopping,
     stores,
 )
 from skipjack.cli.options import examples
-from skipjack.cli.parsing import BadRequest, complaint_text, keep_defaults
+from skipjack.cli.parsing import BadRequest, CommandList, complaint_text, keep_defaults
 from skipjack.cli.programs import EXEC_EXAMPLES, REPORT_EXAMPLES, exec_program, show_report
 from skipjack.errors import SkipjackError
-from skipjack.report.escaping import escaping
+from skipjack.report.escaping import escaping, spell_plainly
 from skipjack.settings import LOG_LEVELS, load_settings
 
 INTERRUPTED = 130
@@ -69,6 +70,7 @@ app = typer.Typer(
         "skipjack bank show matmul:192x192x192",
         "skipjack doctor",
     ),
+    cls=CommandList,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -76,42 +78,63 @@ app = typer.Typer(
     # Colour is on so that click drops no escape sequence: `escaping` shows each, in a pipe as well.
     context_settings={"help_option_names": ["-h", "--help"], "color": True},
 )
-app.command("tune", epilog=tune.EXAMPLES)(tune.tune)
-app.command("find", epilog=find.EXAMPLES)(find.find)
-app.command("sweep", epilog=sweep.EXAMPLES)(sweep.sweep)
-app.command("grid", epilog=grid.EXAMPLES)(grid.grid)
-app.command(
-    "exec",
-    epilog=EXEC_EXAMPLES,
-    # What stands behind the program is the program's.
-    context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False},
-)(exec_program)
-app.command("report", epilog=REPORT_EXAMPLES)(show_report)
-app.command("device", epilog=device.EXAMPLES)(device.device)
-app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
-app.command("limits", epilog=doctor.LIMITS_EXAMPLES)(doctor.limits)
-app.command("import", epilog=importing.EXAMPLES)(importing.import_problems)
-app.command("load", epilog=loading.EXAMPLES)(loading.load)
-app.command("run", epilog=running.EXAMPLES)(running.run)
-app.command("status", epilog=status.EXAMPLES)(status.status)
-app.command("reset", epilog=jobs.RESET_EXAMPLES)(jobs.reset)
-app.command("abort", epilog=stopping.ABORT_EXAMPLES)(stopping.abort)
-app.command("resume", epilog=stopping.RESUME_EXAMPLES)(stopping.resume)
-app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
-app.command("promote", epilog=promote.EXAMPLES)(promote.promote)
-app.command("convert-db", epilog=databases.CONVERT_EXAMPLES)(databases.convert_db)
-app.command("check-db", epilog=databases.CHECK_EXAMPLES)(databases.check_db)
-app.add_typer(jobs.app, name="job")
-app.add_typer(machines.app, name="machine")
-app.add_typer(cluster.app, name="fleet")
-app.add_typer(images.app, name="image")
-app.add_typer(bundles.app, name="bundle")
-app.add_typer(stores.app, name="store")
-app.add_typer(bank.app, name="bank")
-app.add_typer(ledger.app, name="ledger")
-app.add_typer(export.app, name="export")
-app.add_typer(loops.app, name="loops")
-app.add_typer(plans.app, name="plan")
+
+
+class _Task(StrEnum):
+    """What commands are for, as the help lists them."""
+
+    TUNE = "Tune a problem or a benchmark"
+    PROGRAMS = "Run programs with tuned kernels"
+    KNOWN = "See, share and export what is known"
+    MACHINE = "Look at this machine"
+    FLEET = "Tune with many machines"
+    RELEASE = "Release what a fleet found"
+
+
+def _command(
+    task: _Task, name: str, does: Callable[..., None], epilog: str, **context: bool
+) -> None:
+    app.command(name, epilog=epilog, rich_help_panel=task, context_settings=context or None)(does)
+
+
+def _group(task: _Task, name: str, group: typer.Typer) -> None:
+    app.add_typer(group, name=name, cls=CommandList, rich_help_panel=task)
+
+
+_command(_Task.TUNE, "tune", tune.tune, tune.EXAMPLES)
+_command(_Task.TUNE, "find", find.find, find.EXAMPLES)
+_command(_Task.TUNE, "sweep", sweep.sweep, sweep.EXAMPLES)
+_command(_Task.TUNE, "grid", grid.grid, grid.EXAMPLES)
+_group(_Task.TUNE, "loops", loops.app)
+# What stands behind the program is the program's.
+_its_own = {"allow_interspersed_args": False, "ignore_unknown_options": False}
+_command(_Task.PROGRAMS, "exec", exec_program, EXEC_EXAMPLES, **_its_own)
+_command(_Task.PROGRAMS, "report", show_report, REPORT_EXAMPLES)
+_group(_Task.KNOWN, "bank", bank.app)
+_group(_Task.KNOWN, "ledger", ledger.app)
+_group(_Task.KNOWN, "export", export.app)
+_command(_Task.KNOWN, "convert-db", databases.convert_db, databases.CONVERT_EXAMPLES)
+_command(_Task.KNOWN, "check-db", databases.check_db, databases.CHECK_EXAMPLES)
+_command(_Task.MACHINE, "device", device.device, device.EXAMPLES)
+_command(_Task.MACHINE, "doctor", doctor.doctor, doctor.EXAMPLES)
+_command(_Task.MACHINE, "limits", doctor.limits, doctor.LIMITS_EXAMPLES)
+_command(_Task.FLEET, "import", importing.import_problems, importing.EXAMPLES)
+_command(_Task.FLEET, "load", loading.load, loading.EXAMPLES)
+_command(_Task.FLEET, "run", running.run, running.EXAMPLES)
+_command(_Task.FLEET, "status", status.status, status.EXAMPLES)
+_group(_Task.FLEET, "job", jobs.app)
+_command(_Task.FLEET, "reset", jobs.reset, jobs.RESET_EXAMPLES)
+_command(_Task.FLEET, "abort", stopping.abort, stopping.ABORT_EXAMPLES)
+_command(_Task.FLEET, "resume", stopping.resume, stopping.RESUME_EXAMPLES)
+_group(_Task.FLEET, "machine", machines.app)
+_group(_Task.FLEET, "fleet", cluster.app)
+_group(_Task.FLEET, "image", images.app)
+_group(_Task.FLEET, "bundle", bundles.app)
+_group(_Task.FLEET, "store", stores.app)
+_group(_Task.FLEET, "problems", problems.app)
+_group(_Task.FLEET, "plan", plans.app)
+_command(_Task.RELEASE, "compare", compare.compare, compare.EXAMPLES)
+_command(_Task.RELEASE, "promote", promote.promote, promote.EXAMPLES)
 
 
 def _show_version(wanted: bool) -> None:
@@ -128,7 +151,9 @@ def main(
     ] = None,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Say which it is."),
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Options that stand before the command."""
@@ -152,13 +177,12 @@ def run() -> None:
     atexit.register(gc.freeze)
     _open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
-            stream.reconfigure(errors="replace")  # a micro sign is no reason to fail
+        spell_plainly(stream)
     with escaping():
-        _command()
+        _run_command()
 
 
-def _command() -> NoReturn:
+def _run_command() -> NoReturn:
     try:
         code = _application(sys.argv[1:2])(standalone_mode=False)
         sys.stdout.flush()

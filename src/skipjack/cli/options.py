@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,9 +23,21 @@ DirectionOption = Annotated[
     typer.Option(help="Direction where a key does not say it: fwd, bwd, wrw, or all of them."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON lines for machines.")]
+PlotsOption = Annotated[
+    Path | None,
+    typer.Option(help="Write plots of the result here, as SVG; they need skipjack[plots]."),
+]
 PluginOption = Annotated[
     list[str] | None,
     typer.Option(help="A module or .py file that registers operations, solvers or searchers."),
+]
+SearcherOption = Annotated[
+    str,
+    typer.Option(
+        help="Who decides what to try: auto, exhaustive, random, hill_climbing, "
+        "simulated_annealing, genetic, policy or a plug-in's; genetic:population=30 sets a "
+        "parameter."
+    ),
 ]
 ShapesOption = Annotated[
     list[str] | None,

@@ -1,4 +1,4 @@
-"""The parser of command lines: what it complains of, and what it need not convert.
+"""The parser of command lines: how it lists commands, its complaints, what it need not convert.
 
 Typer makes a validator of pydantic's for every parameter of a command, given or not, and to import
 pydantic takes a tenth of a second, a fourth of the time of a `skipjack status`. Here, options that
@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 BadRequest: type[Exception] = typer.BadParameter.__bases__[0]
 """What every complaint about options, arguments and commands descends from."""
@@ -24,6 +25,28 @@ _BOUNDS = {
     re.compile(r"Input should be "): "give ",
 }
 """How the parser's library speaks of numbers, and what is said here."""
+
+
+class CommandList(TyperGroup):
+    """A group whose help lists commands by task, and cuts no sentence about them."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """A section for each task; the task is what Typer calls a panel."""
+        tasks: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            about = command.short_help or _first_paragraph(command.help or "")
+            task = getattr(command, "rich_help_panel", None)
+            title = task if isinstance(task, str) else "Commands"
+            tasks.setdefault(title, []).append((name, about))
+        wide = max(map(len, self.commands))
+        for title, rows in tasks.items():
+            with formatter.section(title):
+                # All sections have the same columns.
+                formatter.write_dl([(f"{name:<{wide}}", about) for name, about in rows])
+
+
+def _first_paragraph(text: str) -> str:
+    return " ".join(text.partition("\n\n")[0].split())
 
 
 def complaint_text(error: Exception) -> str:

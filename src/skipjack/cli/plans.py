@@ -12,13 +12,14 @@ import typer
 
 from skipjack.cli.options import JsonOption, examples
 from skipjack.errors import UsageError
+from skipjack.reading import numbered
 
 if TYPE_CHECKING:
     from skipjack.plans import Mistakes, PlannedStep, Progress
     from skipjack.plans.running import Observer
 
 app = typer.Typer(
-    help="A cycle of commands in one file: checked as a whole, run in order, resumed.",
+    help="A cycle of commands in one file: checked, run, resumed.",
     epilog=examples(
         "skipjack plan init cycle.yaml",
         "skipjack plan check cycle.yaml",
@@ -103,9 +104,9 @@ def check(plan: PlanArgument, directory: DirectoryOption = None, json: JsonOptio
             typer.echo(line)
     if mistakes.found:
         count = len(mistakes.found)
-        raise UsageError(f"{count} mistake{'s' * (count > 1)} in {plan}; nothing was started")
+        raise UsageError(f"{numbered(count, 'mistake')} in {plan}; nothing was started")
     if not json:
-        typer.echo(f"{name}: {len(steps)} steps, no mistakes")
+        typer.echo(f"{name}: {numbered(len(steps), 'step')}, no mistakes")
 
 
 @app.command("show", epilog=examples("skipjack plan show cycle.yaml"))

@@ -14,14 +14,17 @@ from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
 from skipjack.interop import (
     ALL,
+    LONE_LAYOUT,
     Defaults,
     Entry,
     NotApplicable,
     find_tune_command,
+    has_lone_layout,
     is_own_message,
     read_text,
     without_comment,
 )
+from skipjack.reading import numbered
 
 __all__ = [
     "Defaults",
@@ -75,6 +78,7 @@ def read_placed(
 ) -> dict[Placement, list[Entry]]:
     """The same, by what commands ``skipjack tune`` in a file name besides problems."""
     found = [(_ANYWHERE, entry) for key in keys for entry in _read_argument(key, defaults, shapes)]
+    _say_lone_layouts("", sum(has_lone_layout(key) for key in keys if "::" not in key))
     if shapes and not any("::" in key for key in keys):
         raise UsageError("--shapes are for kernels of your own, as file.py::softmax; leave it out")
     if file is not None:
@@ -122,7 +126,7 @@ def _refuse_vain(entries: list[Entry], defaults: Defaults) -> None:
 
 def _read_file(path: Path, defaults: Defaults) -> list[tuple[Placement, Entry]]:
     found: list[tuple[Placement, Entry]] = []
-    left_out = 0
+    left_out = lone_layouts = 0
     for number, line in enumerate(_lines(path), 1):
         text = without_comment(line)
         if not text:
@@ -136,6 +140,7 @@ def _read_file(path: Path, defaults: Defaults) -> list[tuple[Placement, Entry]]:
             if command:
                 place = Placement(command.device, command.threads, command.deployed, command.caches)
             found += [(place, entry) for entry in read_text(text, defaults)]
+            lone_layouts += has_lone_layout(text)
         except UsageError as error:
             raise UsageError(f"{_name(path)}, line {number}: {error}") from None
     if left_out:
@@ -144,7 +149,14 @@ def _read_file(path: Path, defaults: Defaults) -> list[tuple[Placement, Entry]]:
             f"left out: {left_out}",
             err=True,
         )
+    _say_lone_layouts(f"{_name(path)}: ", lone_layouts)
     return found
+
+
+def _say_lone_layouts(where: str, count: int) -> None:
+    """Once for a whole list."""
+    if count:
+        typer.echo(f"skipjack: {where}{numbered(count, 'command')}: {LONE_LAYOUT}", err=True)
 
 
 def _lines(path: Path) -> list[str]:

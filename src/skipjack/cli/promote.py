@@ -82,7 +82,10 @@ def promote(
     list_all: Annotated[bool, typer.Option("--list", help="List the promotions.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Merge a label's databases into a directory, with the old ones kept so it can be undone."""
+    """Merge a label's databases into a directory.
+
+    The old ones are kept, so that it can be undone.
+    """
     directory = _directory(into)
     if list_all or undo:
         if label is not None:

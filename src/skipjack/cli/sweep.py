@@ -192,30 +192,42 @@ def _run(setup: SweepSetup, json: bool, restart: bool, retry_failed: bool) -> Sw
 
 def _finish(result: SweepResult, csv: Path | None, report: Path | None, json: bool) -> None:
     """Show what was found, write it, and say by the exit code whether anything was."""
-    from skipjack.report.sweep_files import to_json, write_csv
     from skipjack.report.sweep_table import print_sweep
 
     if json:
-        from json import dumps
-
-        typer.echo(dumps(to_json(result)))
+        echo_json(result)
     else:
         print_sweep(result)
-    if csv:
-        write_csv(result, csv)
-    if report:
-        write_report(result, report)
+    write_files(result, csv, report)
     if result.interrupted:
         raise KeyboardInterrupt
     if result.best is None and result.trials:
         raise typer.Exit(1)
 
 
+def echo_json(result: SweepResult, **more: object) -> None:
+    """One object with everything, and perhaps more fields."""
+    from json import dumps
+
+    from skipjack.report.sweep_files import to_json
+
+    typer.echo(dumps({**to_json(result), **more}))
+
+
+def write_files(result: SweepResult, csv: Path | None, report: Path | None) -> None:
+    """What ``--csv`` and ``--report`` ask for."""
+    if csv:
+        from skipjack.report import sweep_files
+
+        sweep_files.write_csv(result, csv)
+    if report:
+        write_report(result, report)
+
+
 def write_report(result: SweepResult, directory: Path) -> None:
     """Everything there is to know of a sweep, as files."""
-    from skipjack.errors import UsageError
     from skipjack.report.sweep_files import write_csv, write_json
-    from skipjack.report.sweep_plots import write_html, write_plots
+    from skipjack.report.sweep_plots import PlotsMissingError, write_html, write_plots
     from skipjack.storage import atomic_write, ensure_directory
 
     ensure_directory(directory)
@@ -228,7 +240,7 @@ def write_report(result: SweepResult, directory: Path) -> None:
     write_html(result, directory / "report.html")
     try:
         write_plots(result, directory)
-    except UsageError as error:
+    except PlotsMissingError as error:
         typer.echo(f"skipjack: the report is in {directory}, without plots: {error}", err=True)
 
 

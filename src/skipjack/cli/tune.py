@@ -13,19 +13,18 @@ from skipjack.cli.options import (
     DtypeOption,
     JsonOption,
     LayoutOption,
+    PlotsOption,
     PluginOption,
+    SearcherOption,
     ShapesOption,
     examples,
 )
 
 if TYPE_CHECKING:
-    from skipjack.bank import BankEntry
     from skipjack.cli.problems import Placement
     from skipjack.core.device import Device
     from skipjack.core.problem import Problem
-    from skipjack.core.protocol import TimingProtocol
     from skipjack.interop import Entry
-    from skipjack.settings import Settings
     from skipjack.tuning import Limits, TuneOptions, Tuner, TuneResult
 
 EXAMPLES = examples(
@@ -37,10 +36,12 @@ EXAMPLES = examples(
     "skipjack tune 'MIOpenDriver conv -n 1 -c 64 -H 56 -W 56 -k 64 -p 1 -q 1 -F 1'",
     "skipjack tune matmul:4096x4096x4096 --dtype f16",
     "skipjack tune add:4096 --deployed eager --caches cold",
+    "skipjack tune layernorm:4096x1024 --set program=two_pass",
     "skipjack tune matmul:512x512x512 --device haswell/1 --build-only -o objects",
     "skipjack tune matmul:512x512x512 --dtype f16 --device sm_90/132 --build-only --json",
     "skipjack tune examples/triton/my_softmax.py::softmax --shapes 4096x1024",
     "skipjack tune ./dump --seconds 10",
+    "skipjack tune softmax:4096x1024 --plots pictures",
 )
 
 
@@ -71,14 +72,20 @@ def tune(
     seconds: Annotated[
         float | None, typer.Option(help="Most seconds for each problem (5 without --budget).")
     ] = None,
-    searcher: Annotated[
-        str, typer.Option(help="Which searcher decides what to try, as genetic:population=30.")
-    ] = "auto",
+    searcher: SearcherOption = "auto",
     seed: Annotated[
         int, typer.Option(min=0, help="Makes a search repeatable given the same results.")
     ] = 0,
     solver: Annotated[
         str | None, typer.Option(help="How to build: nest, packed, rows, triton_matmul ...")
+    ] = None,
+    pinned: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Try only configs with this setting, as program=two_pass; may be repeated.",
+        ),
     ] = None,
     retune: Annotated[
         bool, typer.Option("--retune", help="Start over instead of continuing.")
@@ -112,12 +119,16 @@ def tune(
         typer.Option("--output", "-o", help="Where --build-only writes object files, too."),
     ] = None,
     json: JsonOption = False,
+    plots: PlotsOption = None,
     trace: Annotated[
         Path | None, typer.Option(help="Write a Chrome trace of where the time went.")
     ] = None,
     plugin: PluginOption = None,
 ) -> None:
-    """Find the fastest way to compute problems on this machine, and remember it in the bank."""
+    """Find the fastest way to compute problems, and remember it.
+
+    They are run on this machine; the bank remembers what is confirmed.
+    """
     from skipjack import plugins
     from skipjack.cli.dumps import DumpRequest, are_dumps, read_dumps, use_autotune_variables
     from skipjack.cli.problems import Placement, applicable, make_defaults, read_placed
@@ -125,6 +136,7 @@ def tune(
     from skipjack.errors import UsageError
     from skipjack.search import check_name
     from skipjack.settings import load_settings
+    from skipjack.solvers import read_pins
     from skipjack.tuning import Builder, BuildOptions, Limits, TuneOptions, Tuner, make_budget
     from skipjack.tuning.build_only import DEFAULT_CONFIGS
 
@@ -150,7 +162,8 @@ def tune(
         from skipjack.cli.build_only import build_problems
 
         unused: dict[str, object] = {"--seconds": seconds, "--searcher": searcher != "auto"}
-        unused |= {"--retune": retune, "--trace": trace, "--deployed": deployed, "--caches": caches}
+        unused |= {"--retune": retune, "--trace": trace, "--plots": plots}
+        unused |= {"--set": pinned or None, "--deployed": deployed, "--caches": caches}
         _refuse(unused, "with --build-only, which times nothing")
         chosen = BuildOptions(DEFAULT_CONFIGS if budget is None else budget, solver, seed)
         placed = _regrouped(placed, lambda one: Placement(one.device, one.threads))
@@ -160,7 +173,7 @@ def tune(
             asked = applicable(entries, json)
             if asked:
                 build_problems(builder, asked, chosen, output, json)
-        _finish([], left_out)
+        finish([], left_out)
         return
     _refuse({"--output": output}, "without --build-only, which alone writes object files")
     if trace and len(placed) > 1:
@@ -168,6 +181,7 @@ def tune(
             "--trace is of one device and deployment, and the file names several; name one"
         )
     tuners = []
+    placed = _without_stranded(placed)
     for at, entries in placed.items():
         here = choose_device(at.device, at.threads, entries)
         protocol = deployed_protocol(here, at.deployed, at.caches)
@@ -178,23 +192,55 @@ def tune(
         seed=seed,
         solver=solver,
         retune=retune,
+        pinned=read_pins(pinned or ()),
     )
     for tuner, entries in tuners:
-        _check(tuner, entries, solver, trace)
+        _check(tuner, entries, options, trace)
+    if plots:
+        from skipjack.report.plots import check_plots, write_tune_plots
+
+        check_plots(plots)
     work = [(tuner, asked) for tuner, entries in tuners if (asked := applicable(entries, json))]
     results: list[TuneResult] = []
     try:
         for tuner, asked in work:
             with tuner:
-                _each(tuner.tune, asked, options, results, json)
+                each(tuner.tune, asked, options, results, json)
             if results and results[-1].interrupted:
                 break
     finally:
         # What is known is shown, also if the next problem was one too many.
-        _show(results, json)
+        show_results(results, json)
         if trace and work:
             tuners[0][0].context.tracer.write(trace)
-    _finish(results, left_out)
+        if plots:
+            for result in results:
+                write_tune_plots(result, plots)
+    finish(results, left_out)
+
+
+def _without_stranded(placed: Mapping[Placement, list[Entry]]) -> dict[Placement, list[Entry]]:
+    """Of a list, a problem that is for GPUs alone is not applicable where there is none."""
+    from skipjack.core.problem import Problem
+    from skipjack.errors import UsageError
+    from skipjack.interop import NotApplicable
+    from skipjack.runtime import NoGpuError, place
+
+    if sum(map(len, placed.values())) < 2:
+        return dict(placed)
+    found: dict[Placement, list[Entry]] = {}
+    for at, entries in placed.items():
+        kept = found.setdefault(at, [])
+        for entry in entries:
+            try:
+                if isinstance(entry, Problem):
+                    place([entry], at.device, at.threads)
+                kept.append(entry)
+            except NoGpuError as error:
+                kept.append(NotApplicable(str(entry), str(error)))
+            except UsageError:
+                kept.append(entry)  # whoever chooses the device says what is wrong
+    return found
 
 
 def _regrouped(
@@ -207,85 +253,29 @@ def _regrouped(
     return {at: list(entries) for at, entries in found.items()}
 
 
-def verify_all(
-    settings: Settings, problem: str | None, device: str | None, seconds: float | None, json: bool
-) -> None:
-    """Time again what the bank holds of a problem on this machine, or all that is stale."""
-    from skipjack.bank import Bank
-    from skipjack.operations import parse
-    from skipjack.reading import numbered
-    from skipjack.runtime import why_stale
-    from skipjack.tuning import TuneOptions, Tuner, make_budget
-
-    bank = Bank.open(settings.user_dir)
-    held = [one for one in bank.entries() if device in (None, one.device_name)]
-    wanted = [one for one in held if (one.problem == problem if problem else why_stale(one))]
-    here = _by_protocol(wanted)
-    elsewhere = len(wanted) - sum(len(entries) for entries in here.values())
-    if elsewhere:
-        count = numbered(elsewhere, "entry")
-        say(f"left alone: {count} of rankings or of other devices than are here")
-    if not here:
-        what = f"entry of {problem}" if problem else "stale entry"
-        say(f"nothing to verify: the bank has no {what} for a device of this machine")
-        return
-    results: list[TuneResult] = []
-    try:
-        for (place, protocol), entries in here.items():
-            tuner = Tuner(settings, place, say, protocol)
-            budget = make_budget(None, seconds, tuner.limits.tune_seconds)
-            with tuner:
-                asked = [parse(one.problem) for one in entries]
-                _each(tuner.verify, asked, TuneOptions(budget=budget), results, json)
-    finally:
-        _show(results, json)
-    _finish(results)
-
-
-def _by_protocol(
-    entries: Sequence[BankEntry],
-) -> dict[tuple[Device, TimingProtocol], list[BankEntry]]:
-    """The best configs for devices that are here, by device and how they are timed."""
-    from skipjack.bank import PERF
-    from skipjack.core.protocol import deployed_protocol
-    from skipjack.errors import SkipjackError
-    from skipjack.operations import parse
-    from skipjack.runtime import place
-
-    found: dict[tuple[Device, TimingProtocol], list[BankEntry]] = {}
-    for entry in entries:
-        try:
-            here = place([parse(entry.problem)], entry.device_name, None)
-            ways = entry.deployed.split("/")
-            protocol = deployed_protocol(here, *ways)
-        except SkipjackError:
-            continue
-        if entry.kind == PERF and here.class_key == entry.device:
-            found.setdefault((here, protocol), []).append(entry)
-    return found
-
-
-def _show(results: Sequence[TuneResult], json: bool) -> None:
+def show_results(results: Sequence[TuneResult], json: bool) -> None:
     if results and not json:
         from skipjack.report.table import print_results
 
         print_results(results)
 
 
-def _finish(results: Sequence[TuneResult], left_out: bool = False) -> None:
+def finish(results: Sequence[TuneResult], left_out: bool = False) -> None:
     if any(result.interrupted for result in results):
         raise KeyboardInterrupt
     if left_out or any(result.status == "failed" for result in results):
         raise typer.Exit(1)
 
 
-def _check(tuner: Tuner, entries: list[Entry], solver: str | None, trace: Path | None) -> None:
+def _check(tuner: Tuner, entries: list[Entry], options: TuneOptions, trace: Path | None) -> None:
     """Refuse what cannot work before anything is started."""
     from skipjack.core.problem import Problem
+    from skipjack.solvers import pinned_solvers
 
     for problem in entries:
         if isinstance(problem, Problem):
-            check_problem(problem, tuner.context.device, tuner.limits, solver)
+            check_problem(problem, tuner.context.device, tuner.limits, options.solver)
+            pinned_solvers(problem, tuner.context.device, options.pins, options.solver)
     check_trace(trace)
 
 
@@ -368,7 +358,7 @@ def _check_buildable(problems: Sequence[Problem], device: Device) -> None:
             )
 
 
-def _each(
+def each(
     work: Callable[[Problem, TuneOptions], TuneResult],
     problems: list[Problem],
     options: TuneOptions,

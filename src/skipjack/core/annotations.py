@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from skipjack.core.membership import methods
-from skipjack.errors import UsageError
+from skipjack.errors import ArgumentTypeError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -37,7 +37,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
             hints.update(typing.get_type_hints(function))
         for name, value in (*zip(names, given, strict=False), *named.items()):
             if name in hints and not fits(value, hints[name]):
-                raise UsageError(f"{name} is {value!r}; give {_in_words(hints[name])}")
+                raise ArgumentTypeError(f"{name} is {value!r}; give {_in_words(hints[name])}")
         return function(*given, **named)
 
     return call

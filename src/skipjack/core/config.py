@@ -9,6 +9,27 @@ from typing import Any
 from skipjack.reading import read_json
 
 Value = bool | int | float | str
+ALL = 1 << 30
+"""The setting of a kernel that stands for all there is, as of a block that is never cut."""
+
+
+def settings_text(config: Mapping[str, object]) -> str:
+    """A kernel's settings as people read them, as ``tile=6x4 panels=all``."""
+    shown = (
+        (name, "all" if type(value) is int and value == ALL else value)
+        for name, value in config.items()
+    )
+    return " ".join(f"{name}={value}" for name, value in shown)
+
+
+def spelled(value: Value) -> str:
+    """A value as people write it: ``true``, ``64``, ``two_pass``."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def has_settings(config: Mapping[str, Value], pins: Mapping[str, str]) -> bool:
+    """Whether a config has these settings, whose values are spelled."""
+    return all(name in config and spelled(config[name]) == text for name, text in pins.items())
 
 
 class Config(Mapping[str, Value]):

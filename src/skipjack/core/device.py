@@ -161,6 +161,11 @@ def name_apart(
     }
 
 
+def name_of_class(class_key: str) -> str:
+    """The name in a device's class key: ``znver4/1`` of ``cpu:znver4/1:1f8e0a...``."""
+    return class_key.split(":")[1] if class_key.count(":") > 1 else class_key
+
+
 def arch_of(name: str) -> str:
     """The architecture in a device's name: ``gfx900`` of ``gfx900/56``."""
     return name.partition("/")[0]

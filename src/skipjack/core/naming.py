@@ -21,9 +21,19 @@ def check_new_name(kind: str, name: object, taken: Container[str]) -> None:
         raise UsageError(f"there is {_a(kind)} {name!r} already; register yours under another name")
 
 
+def closest(name: str, known: Iterable[str], count: int = 1) -> list[str]:
+    """What was meant, the likeliest first: names that begin so, as those who abbreviate mean it,
+    then names that are spelt alike."""
+    names = list(known)
+    longer = [each for each in names if len(name) > 1 and each.startswith(name)]
+    begun = get_close_matches(name, longer, count, cutoff=0.0)
+    alike = get_close_matches(name, names, count, cutoff=0.6)
+    return list(dict.fromkeys((*begun, *alike)))[:count]
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """``; did you mean depth?``, or nothing."""
-    close = get_close_matches(name, list(known), n=3, cutoff=0.6)
+    close = closest(name, known, 3)
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 

@@ -7,14 +7,17 @@ near their parents, so they are legal by construction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from heapq import nsmallest
 from itertools import combinations
+from typing import Self
 
 import numpy as np
 
-from skipjack.core.config import Config
+from skipjack.core.config import Config, Value
 from skipjack.core.constraints import Constraint, ConstraintLike, read_constraint
 from skipjack.core.counting import Counting, Point, conflict
 from skipjack.core.digest import digest_of
@@ -44,8 +47,7 @@ class ParameterSpace:
         default_by_order: bool = False,
     ) -> None:
         self._default_by_order = default_by_order and order is not None
-        self.parameters = tuple(parameters)
-        self._domains = {parameter.name: parameter.values for parameter in self.parameters}
+        self._set(tuple(parameters))
         if len(self._domains) < len(self.parameters):
             names = [parameter.name for parameter in self.parameters]
             twice = next(name for name in names if names.count(name) > 1)
@@ -55,8 +57,12 @@ class ParameterSpace:
             read_constraint(constraint, known) for constraint in constraints
         )
         self._order = order
-        self._indices = [{v: at for at, v in enumerate(p.values)} for p in self.parameters]
-        self._ranks = [parameter.ranks() for parameter in self.parameters]
+
+    def _set(self, parameters: tuple[Parameter, ...]) -> None:
+        self.parameters = parameters
+        self._domains = {parameter.name: parameter.values for parameter in parameters}
+        self._indices = [{v: at for at, v in enumerate(p.values)} for p in parameters]
+        self._ranks = [parameter.ranks() for parameter in parameters]
 
     # The verbs of every space
 
@@ -97,7 +103,7 @@ class ParameterSpace:
         """One number for each parameter."""
         return tuple(p.feature(config[p.name]) for p in self.parameters)
 
-    # Capabilities: Countable, Recombining, Staged, Promising
+    # Capabilities: Countable, Recombining, Staged, Promising, Pinnable
 
     def count(self) -> int:
         """The number of legal configs, exactly."""
@@ -146,6 +152,26 @@ class ParameterSpace:
             drawn = (self.sample(rng) for _ in range(LISTABLE // 10))
             configs = list({config.key: config for config in drawn}.values())
         return nsmallest(count, configs, key=self._order)
+
+    def choices(self) -> dict[str, tuple[Value, ...]]:
+        """The values of every parameter."""
+        return dict(self._domains)
+
+    def pinned(self, settings: Mapping[str, Value]) -> Self:
+        """The same space with only these values of these parameters."""
+        part = copy(self)
+        for kind in type(self).__mro__:  # what was worked out is of the whole
+            for name, member in vars(kind).items():
+                if isinstance(member, cached_property):
+                    part.__dict__.pop(name, None)
+        part._set(
+            tuple(
+                replace(p, values=(settings[p.name],), default=None) if p.name in settings else p
+                for p in self.parameters
+            )
+        )
+        _ = part._counting  # an empty space is reported as such
+        return part
 
     @cached_property
     def _first(self) -> Config:

@@ -16,7 +16,7 @@ import json
 import re
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 from skipjack.core.device import Device
 from skipjack.errors import MalformedError, UsageError
@@ -143,6 +143,15 @@ def named_deployment(device: Device, name: str) -> str:
     if not _DEPLOYMENT.fullmatch(name):
         raise UsageError(f"{name!r} is no deployment: give one as {EAGER}/{HOT}")
     return deployed_protocol(device, *name.split("/")).deployed
+
+
+def protocol_record(text: str) -> dict[str, Any] | None:
+    """The fields of a protocol's text, for machines; None where the text does not have them."""
+    try:
+        told = parse_json(text)
+    except MalformedError:
+        return None
+    return told if isinstance(told, dict) else None
 
 
 def default_deployment(device_class: str) -> str:

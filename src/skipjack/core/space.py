@@ -7,17 +7,18 @@ A capability is a protocol that a space may satisfy besides; searchers ask with 
 `Recombining`   makes legal children of two legal parents, and legal mutants of one
 `Staged`        knows which part of a config decides the build (the rest is set at run time)
 `Promising`     can name configs that are good before anything was measured, best first
+`Pinnable`      knows the values of its settings, and the part of it that has some of them
 ==============  =========================================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from skipjack.core.config import Config
+from skipjack.core.config import Config, Value
 
 
 class Space(Protocol):
@@ -80,6 +81,19 @@ class Staged(Protocol):
 
     def build_part(self, config: Config) -> Config:
         """The settings that decide what is built; equal parts share one build."""
+        ...
+
+
+@runtime_checkable
+class Pinnable(Protocol):
+    """A space of settings that can be held at a value."""
+
+    def choices(self) -> Mapping[str, Sequence[Value]]:
+        """The values of every setting, by its name."""
+        ...
+
+    def pinned(self, settings: Mapping[str, Value]) -> Space:
+        """The configs that have these settings; `SpaceError` if none has all of them."""
         ...
 
 

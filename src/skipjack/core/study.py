@@ -9,7 +9,7 @@ from skipjack.core.annotations import fits
 from skipjack.core.digest import digest_of
 from skipjack.core.objective import Objective
 from skipjack.core.protocol import TimingProtocol
-from skipjack.errors import UsageError
+from skipjack.errors import ArgumentTypeError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +21,9 @@ class Budget:
 
     def __post_init__(self) -> None:
         if not fits(self.trials, int | None):
-            raise UsageError(f"a budget is a whole number of trials, not {self.trials!r}")
+            raise ArgumentTypeError(f"a budget is a whole number of trials, not {self.trials!r}")
         if not fits(self.seconds, float | None):
-            raise UsageError(f"a budget of seconds is a number, not {self.seconds!r}")
+            raise ArgumentTypeError(f"a budget of seconds is a number, not {self.seconds!r}")
         if self.trials is not None and self.trials <= 0:
             raise UsageError(f"a budget of {self.trials} trials tunes nothing; give at least 1")
         if self.seconds is not None and not 0 < self.seconds < float("inf"):

@@ -12,6 +12,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from skipjack.errors import StorageError, StoreAwayError
 from skipjack.fleet.engine import Done, Engine, Host, Slot
@@ -34,6 +35,9 @@ _LOOK_EVERY_S = 1.0
 _SWEEP_EVERY_S = 5.0
 """How often it is looked who died: on this machine that is known at once."""
 _HOSTS_EVERY_S = 10.0
+_LOGS_EVERY_S, _LOGS_AT_LEAST_S = 1.5, 4.0
+_FEW_LOGS = 16
+"""How often what workers have said so far is written down, for people who follow a job."""
 _RETURN_S = 400.0
 """How long workers are waited for that were there and are gone: longer than an engine tries."""
 _ARRIVE_S = 30.0
@@ -66,6 +70,9 @@ class Coordinator:
         self._look = Every(min(_LOOK_EVERY_S, request.lease_s / 4))
         self._sweep = Every(min(_SWEEP_EVERY_S, request.lease_s / 2))
         self._hosts = Every(_HOSTS_EVERY_S)
+        self._logs = Every(_LOGS_EVERY_S)
+        self._overheard: dict[int, int] = {}
+        """Jobs of which the store has the beginning of a log, with their attempts."""
         self._idle_since: float | None = None
         self._counts: Mapping[State, int] = {}
         self._asked = {stage: Every(_ASK_AGAIN_S) for stage in Stage}
@@ -97,9 +104,8 @@ class Coordinator:
             self._engine.cancel(list(self._held))
             self._leave(reason)
         self._register()
-        counts = self._store.live(self._request.label, self._request.kind)
         return RunSummary(
-            counts,
+            self._live(),
             dict(self._settled),
             self._refused,
             time.monotonic() - started,
@@ -129,8 +135,22 @@ class Coordinator:
         if self._look.due():
             self._renew()
             self._report(started)
+        if self._logs.due():
+            self._write_down()
+            # Each writes up to 64 KiB: a store that many workers write to is spared.
+            slower = max(1.0, len(self._held) / _FEW_LOGS)
+            self._logs.every_s = min(_LOGS_EVERY_S * slower, _LOGS_AT_LEAST_S)
         if self._sweep.due() and (freed := self._store.sweep()):
             log.info("%d jobs of coordinators that are gone are free again", freed)
+
+    def _write_down(self) -> None:
+        """What workers have said so far about jobs that are still ours."""
+        heard = {(one.job, one.attempt): one for one in self._engine.heard()}
+        ours = [heard.get((job, claim.attempt)) for job, claim in self._held.items()]
+        said = [one for one in ours if one]
+        if said:
+            self._store.note_logs(self._owner, said)
+            self._overheard |= {one.job: one.attempt for one in said}
 
     def _register(self) -> None:
         """Say which machines we have, and hear which of them get no jobs."""
@@ -151,8 +171,11 @@ class Coordinator:
         self._learn_what_can_be_built()
 
     def _learn_what_can_be_built(self) -> None:
-        """Jobs for other devices wait for somebody who can build for them."""
-        for name, seen in self._store.devices_of(self._request.label).items():
+        """Jobs for other devices wait for somebody who can build for them, all but MIOpen's."""
+        only = self._request.devices
+        for name, seen in self._store.devices_of(self._request.label, built=True).items():
+            if only and name not in only:
+                continue
             self._buildable[name] = seen or self._buildable.get(name) or describable(name)
 
     def _renew(self) -> None:
@@ -197,7 +220,12 @@ class Coordinator:
             return False
         label, kind = self._request.label, self._request.kind
         try:
-            exchanged = self._store.exchange(self._owner, settlements, asks, label=label, kind=kind)
+            exchanged = self._store.exchange(
+                *(self._owner, settlements, asks),
+                label=label,
+                kind=kind,
+                only=self._request.devices,
+            )
         except StoreAwayError:
             raise
         except _REFUSALS:
@@ -262,19 +290,20 @@ class Coordinator:
             # Asking for a handful at once costs the store as much as asking for one; but who has
             # begun the last one must have another before it ends.
             room = ahead - has[slot.name]
-            if slot.stage is stage and machine and 0 < ahead <= 2 * room:
-                builds_for = self._built_for() if stage is Stage.BUILD else ()
-                if builds_for is not None:
-                    count = min(room, self._request.most_claimed)
-                    wants.append(
-                        Want(machine.id, slot.name, slot.devices, count, slot.gpu, builds_for)
-                    )
+            if self._may_work(slot, stage) and machine and 0 < ahead <= 2 * room:
+                builds_for = self._built_for() if stage is Stage.BUILD else None
+                count = min(room, self._request.most_claimed)
+                wants.append(Want(machine.id, slot.name, slot.devices, count, slot.gpu, builds_for))
         return wants
 
+    def _may_work(self, slot: Slot, stage: Stage) -> bool:
+        only = self._request.machine if stage is Stage.EVALUATE else ""
+        return slot.stage is stage and only in ("", slot.host)
+
     def _built_for(self) -> tuple[str, ...] | None:
-        """Devices that our builders build for, () for all; None if there is none."""
+        """Devices that our builders build for, None for all."""
         able = tuple(name for name, possible in self._buildable.items() if possible)
-        return able or (None if self._buildable else ())
+        return able if self._buildable else None
 
     def _settlements(self, done: Sequence[Done]) -> list[Settlement]:
         settlements = []
@@ -285,7 +314,8 @@ class Coordinator:
             del self._held[one.job]
             if one.outcome and one.seconds:
                 self._paces[claim.stage].note(one.seconds)
-            settlements.append(settlement_of(claim, one))
+            overheard = self._overheard.pop(one.job, None) == claim.attempt
+            settlements.append(replace(settlement_of(claim, one), overheard=overheard))
         return settlements
 
     def _note(self, settlements: Sequence[Settlement], refused: Sequence[Claim]) -> None:
@@ -304,7 +334,7 @@ class Coordinator:
         if self._held or not self._machines or not self._idle():
             self._idle_since = None
             return False
-        counts = self._store.live(self._request.label, self._request.kind)
+        counts = self._live()
         elsewhere = counts.get(State.BUILDING, 0) + counts.get(State.EVALUATING, 0)
         unfinished = any(count for state, count in counts.items() if not state.over)
         moved, self._counts = counts != self._counts, counts
@@ -335,6 +365,9 @@ class Coordinator:
             return math.inf if self._store.others(self._owner) else _TWICE_S
         return _TWICE_S
 
+    def _live(self) -> Mapping[State, int]:
+        return self._store.live(self._request.label, self._request.kind, self._request.devices)
+
     def _idle_machines(self) -> list[str]:
         return [
             f"{machine.name} ({machine.set_aside or 'aborted'})"
@@ -343,7 +376,7 @@ class Coordinator:
         ]
 
     def _report(self, started: float) -> None:
-        counts = self._store.live(self._request.label, self._request.kind)
+        counts = self._live()
         notes = [f"{name} gets no jobs" for name in self._idle_machines()]
         pausing = [machine for machine in self._machines.values() if machine.pause]
         notes += [f"{machine.name} {machine.pause}" for machine in pausing]

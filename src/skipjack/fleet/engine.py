@@ -50,6 +50,16 @@ class Done:
     seconds: float = field(default=0.0, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class RunningLog:
+    """What a worker has logged of a task that it is at."""
+
+    job: int
+    attempt: int
+    text: str
+    """All of it, or its beginning and its end."""
+
+
 class Engine(Protocol):
     """Workers, here or elsewhere. Used from one thread.
 
@@ -73,6 +83,12 @@ class Engine(Protocol):
 
     def poll(self, timeout_s: float) -> list[Done]:
         """What is done, waiting up to this long for the first."""
+        ...
+
+    def heard(self) -> Sequence[RunningLog]:
+        """What workers have said about the tasks they are at, where it grew since the last call.
+        It may be a second or two old.
+        """
         ...
 
     def cancel(self, jobs: Sequence[int]) -> None:

@@ -94,17 +94,22 @@ class Further:
 
 
 def make_finds(
-    store: Jobs, label: str, *, fresh: bool = False, hybrid: Bank | None = None
+    store: Jobs,
+    label: str,
+    *,
+    fresh: bool = False,
+    hybrid: Bank | None = None,
+    devices: Sequence[str] = (),
 ) -> Further:
-    """A find job for every problem on every device of the label.
+    """A find job for every problem on every device of the label, or on these `devices` alone.
 
     `fresh` starts those over that are done. With `hybrid`, what has a ranking by today's solvers
     is not measured again: of another label it is taken over, and what this bank has is left out.
     """
-    owner, plans = store.label(label), store.plans_of(label)
+    owner, plans = store.label(label), _plans(store, label, devices)
     wanted = _wanted(plans, FIND)
     missing = _missing(wanted, plans, FIND)
-    again = _start_over(store, label, JobKind.FIND) if fresh else 0
+    again = _start_over(store, label, JobKind.FIND, devices) if fresh else 0
     taken = left = 0
     if hybrid is not None:
         taken = _take_over(store, label, missing)
@@ -115,9 +120,9 @@ def make_finds(
     return Further(len(wanted), made, again, taken, left)
 
 
-def make_searches(store: Jobs, label: str) -> Further:
+def make_searches(store: Jobs, label: str, *, devices: Sequence[str] = ()) -> Further:
     """Find jobs for what has no winner that could be built today; outdated rankings start over."""
-    owner, plans = store.label(label), store.plans_of(label)
+    owner, plans = store.label(label), _plans(store, label, devices)
     winners = store.winners(label)
     lost = _without_winner(winners, _wanted(plans, FIND))
     missing = _missing(lost, plans, FIND)
@@ -128,26 +133,34 @@ def make_searches(store: Jobs, label: str) -> Further:
     return Further(len(lost), made, again, taken)
 
 
-def make_kernels(store: Jobs, label: str, *, fresh: bool = False) -> Further:
+def make_kernels(
+    store: Jobs, label: str, *, fresh: bool = False, devices: Sequence[str] = ()
+) -> Further:
     """A job for each winner of the label; another winner than was packed is packed instead.
 
     So is one that was not there when its job was begun. `fresh` has all of them compiled again.
     """
-    owner, plans = store.label(label), store.plans_of(label)
+    owner, plans = store.label(label), _plans(store, label, devices)
     wanted, winners = _wanted(plans, KERNELS), store.winners(label)
     lost = set(_without_winner(winners, wanted))
     missing = [plan for plan in _missing(wanted, plans, KERNELS) if plan not in lost]
     if fresh:
-        again = _start_over(store, label, JobKind.KERNELS)
+        again = _start_over(store, label, JobKind.KERNELS, devices)
     else:
-        packed = store.packed(label).items()
-        outdated = [pair for pair, known in packed if not _same(known, winners.get(pair))]
+        ours = {(plan.problem, plan.device) for plan in wanted}
+        packed = {pair: known for pair, known in store.packed(label).items() if pair in ours}
+        outdated = [pair for pair, known in packed.items() if not _same(known, winners.get(pair))]
         again = _again(store, label, JobKind.KERNELS, outdated)
         won = [plan for plan in wanted if plan not in lost and not plan.by_miopen]
         pairs = [(plan.problem, plan.device) for plan in won]
         again += _again(store, label, JobKind.KERNELS, pairs, State.NOT_APPLICABLE)
     made = store.add_jobs(owner, missing, epoch=int(fresh)).added if missing else 0
     return Further(len(wanted), made, again, left_out=len(lost))
+
+
+def _plans(store: Jobs, label: str, devices: Sequence[str]) -> list[Plan]:
+    """Those of a label, for some devices or for all."""
+    return [plan for plan in store.plans_of(label) if not devices or plan.device in devices]
 
 
 def _wanted(plans: Sequence[Plan], solver: str) -> list[Plan]:
@@ -172,8 +185,12 @@ def _missing(wanted: Sequence[Plan], plans: Sequence[Plan], solver: str) -> list
     return [plan for plan in wanted if (plan.problem, plan.device) not in there]
 
 
-def _start_over(store: Jobs, label: str, kind: JobKind) -> int:
-    return sum(store.reset(label, state, State.NEW, kind=kind).reset for state in _DONE)
+def _start_over(store: Jobs, label: str, kind: JobKind, devices: Sequence[str]) -> int:
+    return sum(
+        store.reset(label, state, State.NEW, device=device, kind=kind).reset
+        for state in _DONE
+        for device in devices or (None,)
+    )
 
 
 def _again(

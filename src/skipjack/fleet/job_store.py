@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from skipjack.fleet.engine import Host
+from skipjack.fleet.engine import Host, RunningLog
 from skipjack.fleet.exchange import Ask, Exchanged
 from skipjack.fleet.records import Claim, JobKind, Machine, Settlement
 from skipjack.fleet.states import State
@@ -23,8 +23,8 @@ class JobStore(Protocol):
         """Prolong the lease; the owner's jobs with their attempts, None if it was lost."""
         ...
 
-    def devices_of(self, label: str) -> Mapping[str, bool]:
-        """Devices that jobs of a label are for, and whether a real one was ever seen."""
+    def devices_of(self, label: str, *, built: bool = False) -> Mapping[str, bool]:
+        """Devices that jobs of a label are for, or `built` for, and whether one was ever seen."""
         ...
 
     def release(self, owner: str, jobs: Collection[int], reason: str) -> int:
@@ -55,8 +55,13 @@ class JobStore(Protocol):
         *,
         label: str,
         kind: JobKind,
+        only: Sequence[str] = (),
     ) -> Exchanged:
         """Write down what came of claims and take further jobs for workers, all at once."""
+        ...
+
+    def note_logs(self, owner: str, said: Sequence[RunningLog]) -> int:
+        """Keep what workers have said so far of jobs that the owner holds."""
         ...
 
     def settle(self, owner: str, settlements: Sequence[Settlement]) -> list[Claim]:
@@ -67,6 +72,6 @@ class JobStore(Protocol):
         """Free the jobs of owners whose lease has expired, or who are known to be dead."""
         ...
 
-    def live(self, label: str, kind: JobKind) -> Mapping[State, int]:
-        """How many jobs of a kind there are in each state."""
+    def live(self, label: str, kind: JobKind, devices: Sequence[str] = ()) -> Mapping[State, int]:
+        """How many jobs of a kind there are in each state, for some devices or for all."""
         ...

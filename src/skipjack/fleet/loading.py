@@ -20,7 +20,7 @@ from skipjack.fleet.store.devices import SeenClass, by_name, several, told_apart
 from skipjack.fleet.store.problems import ProblemRow
 from skipjack.fleet.toolchain import toolchain
 from skipjack.gpu.architectures import KNOWN
-from skipjack.gpu.describing import kind_of, names_gpu, refusal_of_arch
+from skipjack.gpu.describing import named_gpu, names_gpu, refusal_of_arch
 from skipjack.operations import get, parse
 from skipjack.operations import names as operation_names
 from skipjack.search import check_name
@@ -126,7 +126,7 @@ def plan_jobs(store: Problems, selection: Selection, terms: Terms) -> Planned:
     rows = list(
         store.problems(
             tag=selection.tag,
-            operations=_operations(selection.operations),
+            operations=operations_named(selection.operations),
             recurrent=selection.recurrent,
             directions=selection.directions,
             dtype=selection.dtype,
@@ -182,7 +182,7 @@ def _check(selection: Selection) -> None:
             )
 
 
-def _operations(wanted: Sequence[str]) -> list[str]:
+def operations_named(wanted: Sequence[str]) -> list[str]:
     """The names that are meant; `ProblemError` for one that nothing is called."""
     meant: list[str] = []
     for name in wanted:
@@ -266,10 +266,10 @@ def _meant(store: Problems, name: str, selection: Selection, terms: Terms) -> De
 
 def _device(known: Device | None, name: str, solvers_named: Collection[str]) -> Device:
     """A real one if one was seen, else what its name says; `UsageError` if nobody builds for it."""
-    arch, units = parse_device_name(name)
+    arch, _ = parse_device_name(name)
     if not names_gpu(arch) or arch in KNOWN:
         return known or by_name(name)
-    device = known or Device(kind_of(arch), arch, units)
+    device = known or named_gpu(name)
     if not _another_is_for(device, solvers_named):
         other = f"; MIOpen itself may: --solver {MIOPEN}" if device.kind == "hip" else ""
         raise UsageError(refusal_of_arch(arch) + other)

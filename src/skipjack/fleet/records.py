@@ -171,8 +171,8 @@ class Want:
     count: int = 1
     gpu: str = ""
     """Which one of its machine, for people."""
-    builds_for: tuple[str, ...] = ()
-    """Names of what a builder builds for; none of them: all."""
+    builds_for: tuple[str, ...] | None = None
+    """Names of what a builder builds for; None: all. Jobs of MIOpen pass any builder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,3 +205,5 @@ class Settlement:
     best_ns: float | None = None
     result: Mapping[str, Any] | None = None
     log: str = ""
+    overheard: bool = False
+    """Whether the store has the beginning of the log already."""

@@ -53,6 +53,10 @@ class RunRequest:
     label: str
     kind: JobKind = field(default=JobKind.TUNE, kw_only=True)
     """Jobs of other kinds are left to other runs."""
+    devices: tuple[str, ...] = field(default=(), kw_only=True)
+    """Names of what jobs are for; those for other devices are left to other runs. None: all."""
+    machine: str = field(default="", kw_only=True)
+    """The only machine that evaluates; any one builds."""
     stages: tuple[Stage, ...] = (Stage.BUILD, Stage.EVALUATE)
     wait: bool = False
     """Stay when there is nothing to do, for jobs that are still to come."""

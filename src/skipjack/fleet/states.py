@@ -102,6 +102,11 @@ class Standing:
     """Where an aborted job goes on."""
 
     @property
+    def retries(self) -> int:
+        """How often what it waits for, or is at, was tried in vain."""
+        return self.failures + self.losses
+
+    @property
     def working(self) -> Stage:
         """The stage that a claimed job is in."""
         return Stage.BUILD if self.state is State.BUILDING else Stage.EVALUATE

@@ -1,18 +1,21 @@
 """Where fleet workers begin: ``python -m skipjack.fleet.worker build|evaluate PARENT --slot NAME``.
 
 A worker takes frames of tasks (`fleet.parcel`) from its parent and gives outcomes back in order. A
-thread of its own says once a second that the process lives, whatever the task is at.
+thread of its own says once a second that the process lives, whatever the task is at, and what was
+logged of the task so far.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import logging
 import os
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
@@ -23,7 +26,7 @@ from skipjack.fleet.parcel import pack, unpack
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
 from skipjack.fleet.work import Worker
-from skipjack.fleet.worker_log import open_worker_log
+from skipjack.fleet.worker_log import open_worker_log, said_so_far
 from skipjack.settings import load_settings
 
 log = logging.getLogger(__name__)
@@ -107,7 +110,7 @@ def perform(worker: Worker, message: wire.Message, user_dir: Path) -> Outcome:
 
 
 class Outbox:
-    """Sends outcomes, and signs of life from a thread of its own."""
+    """Sends outcomes, and signs of life from a thread of its own, with what was said so far."""
 
     def __init__(self, answers: BinaryIO) -> None:
         self._answers = answers
@@ -124,8 +127,14 @@ class Outbox:
         self._send(parcel.body, parcel.blobs)
 
     def _give_signs(self) -> None:
+        last = None
         while True:
-            self._send({"alive": True})
+            said = None
+            with contextlib.suppress(Exception):  # a sign of life does not depend on what is logged
+                said = said_so_far()
+            news = {"said": asdict(said)} if said and said != last else {}
+            self._send({"alive": True, **news})
+            last = said
             time.sleep(SIGN_EVERY_S)
 
     def _send(self, body: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:

@@ -8,10 +8,13 @@ import logging.handlers
 import os
 import re
 import stat
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from skipjack.execute.process import overhearing
+from skipjack.fleet.engine import RunningLog
 from skipjack.fleet.records import LONGEST_LOG
 from skipjack.storage import ensure_directory
 
@@ -23,6 +26,8 @@ HEAD = 4 << 10
 """Characters that are kept of the beginning of a task's log, however long it is."""
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _MOST_OWN_BYTES = 1 << 16
+_MOST_PRINTED_BYTES = 1 << 14
+"""Of what a program prints, while it runs."""
 
 
 class Excerpt:
@@ -33,15 +38,17 @@ class Excerpt:
         self._most_tail = longest - head - len(_gap(1 << 62))
         self._head = self._tail = ""
         self._left_out = 0
+        self._one_at_a_time = threading.Lock()
 
     def add(self, text: str) -> None:
         """Append a text."""
-        room = self._most_head - len(self._head)
-        self._head += text[:room]
-        self._tail += text[room:]
-        # Twice as much as is kept, so that not every line costs a copy of it all.
-        if len(self._tail) > 2 * self._most_tail:
-            self._cut()
+        with self._one_at_a_time:
+            room = self._most_head - len(self._head)
+            self._head += text[:room]
+            self._tail += text[room:]
+            # Twice as much as is kept, so that not every line costs a copy of it all.
+            if len(self._tail) > 2 * self._most_tail:
+                self._cut()
 
     def _cut(self) -> None:
         excess = len(self._tail) - self._most_tail
@@ -51,27 +58,85 @@ class Excerpt:
 
     @property
     def text(self) -> str:
-        """What is kept; says how much is not."""
-        self._cut()
-        return self._head + (_gap(self._left_out) if self._left_out else "") + self._tail
+        """What is kept; says how much is not. To be read from any thread."""
+        with self._one_at_a_time:
+            self._cut()
+            return self._head + (_gap(self._left_out) if self._left_out else "") + self._tail
 
 
 def _gap(characters: int) -> str:
     return f"\n[... {characters} characters left out ...]\n"
 
 
+class _Current:
+    """The task that this process is at, if it is at one: a worker does one at a time."""
+
+    def __init__(self, job: int, attempt: int, log: Excerpt, stderr: int | None) -> None:
+        self._job, self._attempt, self._log, self._stderr = job, attempt, log, stderr
+        self.output: tuple[Path, float] | None = None
+
+    def said(self) -> RunningLog:
+        output = self.output  # another thread may be about to forget it
+        whole = Excerpt()
+        whole.add(self._log.text)
+        whole.add(_quoted("stderr", _own_stderr(self._stderr)))
+        whole.add(_tail_of(*output) if output else "")
+        return RunningLog(self._job, self._attempt, whole.text)
+
+
+_current: _Current | None = None
+
+
+def said_so_far() -> RunningLog | None:
+    """What was said about the task that this process is at; None if it is at none."""
+    current = _current
+    return current.said() if current else None
+
+
 @contextlib.contextmanager
-def captured_log(longest: int = LONGEST_LOG) -> Iterator[Excerpt]:
+def printing_to(path: Path) -> Iterator[None]:
+    """Have `said_so_far` end with what is written to a file meanwhile."""
+    current = _current
+    if current:
+        current.output = path, time.time()
+    try:
+        yield
+    finally:
+        if current:
+            current.output = None
+
+
+def _tail_of(path: Path, since: float) -> str:
+    """The last whole lines of a file, if it was written to since then."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        status = os.fstat(file.fileno())
+        if status.st_mtime >= since - 1.0:  # file systems round
+            start = max(0, status.st_size - _MOST_PRINTED_BYTES)
+            file.seek(start)
+            data = file.read(_MOST_PRINTED_BYTES)
+            first = data.find(b"\n") + 1 if start else 0
+            return data[first : data.rfind(b"\n") + 1].decode(errors="replace")
+    return ""
+
+
+@contextlib.contextmanager
+def captured_log(
+    longest: int = LONGEST_LOG, *, job: int = 0, attempt: int = 0
+) -> Iterator[Excerpt]:
     """Collect what is logged meanwhile, and what this process and its workers write to stderr.
 
-    What was written to stderr stands after what was logged, unless its worker ended before.
+    What was written to stderr stands after what was logged, unless its worker ended before. While
+    it goes on, `said_so_far` gives it with the task's job and attempt.
     """
+    global _current
     log = Excerpt(longest)
     before = _own_stderr_bytes()
+    _current = _Current(job, attempt, log, before)
     try:
         with _listening(_Capture(log)), overhearing(lambda *said: log.add(_quoted(*said))):
             yield log
     finally:
+        _current = None
         log.add(_quoted("stderr", _own_stderr(before)))
 
 

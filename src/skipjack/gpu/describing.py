@@ -39,6 +39,12 @@ def describe_gpu(text: str) -> Device:
     )
 
 
+def named_gpu(text: str) -> Device:
+    """A GPU of which its name is all that is known: for programs that compile for it themselves."""
+    arch, units = parse_device_name(text)
+    return Device(kind_of(arch), arch, units, f"{arch}{BY_NAME}")
+
+
 def limits_of(device: Device) -> GpuLimits:
     """What is known of a GPU's architecture; `UsageError` if nothing is."""
     limits = KNOWN.get(device.arch)

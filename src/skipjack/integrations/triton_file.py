@@ -13,7 +13,7 @@ from typing import Any
 
 from skipjack import operations, plugins, solvers
 from skipjack.core.problem import Problem
-from skipjack.errors import UsageError
+from skipjack.errors import MissingFileError, UsageError
 from skipjack.integrations.adapter import Adapter
 from skipjack.integrations.user_operation import UserOperation
 from skipjack.integrations.user_solver import UserSolver
@@ -71,7 +71,7 @@ def load_user_kernel(text: str, shapes: list[str], dtype: str | None = None) -> 
 
 def _adapter(path: Path, function: str) -> Adapter:
     if not path.is_file():
-        raise UsageError(f"there is no file {path}")
+        raise MissingFileError(f"there is no file {path}")
     if not function.isidentifier():
         raise UsageError(f"{path}::{function} names no function; write {path}::my_kernel")
     plugins.load((str(path),))

@@ -156,7 +156,7 @@ def _without_twins(
 
 
 class ListedSpace:
-    """These configs and no others. Implements `Space`, `Countable` and `Promising`."""
+    """These configs and no others. Implements `Space`, `Countable`, `Promising`, `Pinnable`."""
 
     def __init__(self, configs: Sequence[Mapping[str, Value]]) -> None:
         self._configs = list(dict.fromkeys(Config(config) for config in configs))
@@ -197,6 +197,18 @@ class ListedSpace:
     def promising(self, count: int) -> Sequence[Config]:
         """The first ones: who lists configs knows why."""
         return self._configs[:count]
+
+    def choices(self) -> dict[str, tuple[Value, ...]]:
+        """The values that configs of the list have, by setting."""
+        found: dict[str, dict[Value, None]] = {}
+        for config in self._configs:
+            for name, value in config.items():
+                found.setdefault(name, {})[value] = None
+        return {name: tuple(values) for name, values in found.items()}
+
+    def pinned(self, settings: Mapping[str, Value]) -> ListedSpace:
+        """Those of the list that have these settings."""
+        return ListedSpace([one for one in self._configs if settings.items() <= dict(one).items()])
 
     @property
     def digest(self) -> str:

@@ -6,8 +6,10 @@ from skipjack.interop.driver_words import is_driver_line, without_comment
 from skipjack.interop.driver_writer import driver_line
 from skipjack.interop.find_db_key import is_find_db_line, parse_find_db
 from skipjack.interop.log_line import (
+    LONE_LAYOUT,
     TuneCommand,
     find_tune_command,
+    has_lone_layout,
     is_own_message,
     problem_text,
     read_one,
@@ -18,12 +20,14 @@ from skipjack.interop.not_applicable import Entry, NotApplicable
 
 __all__ = [
     "ALL",
+    "LONE_LAYOUT",
     "Defaults",
     "Entry",
     "NotApplicable",
     "TuneCommand",
     "driver_line",
     "find_tune_command",
+    "has_lone_layout",
     "is_driver_line",
     "is_find_db_line",
     "is_own_message",

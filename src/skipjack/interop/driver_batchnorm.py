@@ -7,7 +7,7 @@ from dataclasses import replace
 from skipjack.core.problem import shown
 from skipjack.errors import ProblemError
 from skipjack.interop.defaults import Defaults, refuse_other
-from skipjack.interop.driver_dtypes import BATCHNORM_DTYPES, dtype_obstacle
+from skipjack.interop.driver_flags import BATCHNORM_DTYPES, dtype_obstacle
 from skipjack.interop.driver_values import Values
 from skipjack.interop.not_applicable import Entry, NotApplicable, first_reason
 from skipjack.operations import get, parse

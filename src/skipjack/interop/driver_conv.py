@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from skipjack.core.problem import shown
 from skipjack.errors import ProblemError
 from skipjack.interop.defaults import Defaults, refuse_other
-from skipjack.interop.driver_dtypes import CONV_DTYPES, dtype_obstacle
+from skipjack.interop.driver_flags import CONV_DTYPES, dtype_obstacle
 from skipjack.interop.driver_padding import PAD_MODES, UNEVEN, Pads, Span, resolve_pads
 from skipjack.interop.driver_values import Values
 from skipjack.interop.not_applicable import Entry, NotApplicable, first_reason
@@ -133,14 +134,24 @@ def _pads(values: Values, operation: Convolution, sizes: dict[str, int]) -> Pads
 
 
 def _layout(values: Values, operation: Convolution, asked: str | None) -> str:
-    """Of input, filter and output; a flag that is missing means the usual layout."""
+    """Of input, filter and output; a flag that is missing means the usual layout.
+
+    An output's layout alone is that of all arrays: MIOpen's own lists of models are written so.
+    """
+    lone = is_lone_out_layout(name for name in LAYOUT_FLAGS if values.says(name))
+    others = values.word("out_layout").upper() if lone else asked or operation.layouts[0]
     found = []
     for name in LAYOUT_FLAGS:
-        layout = values.word(name).upper() or asked or operation.layouts[0]
+        layout = values.word(name).upper() or others
         _check_layout(name, layout, operation, values.where)
         refuse_other("layout", layout, asked, values.where)
         found.append(layout)
     return found[0] if len(set(found)) == 1 else "-".join(found)
+
+
+def is_lone_out_layout(names: Iterable[str]) -> bool:
+    """Whether the output's is the only one of a command's layout flags."""
+    return set(names) == {"out_layout"}
 
 
 def _check_layout(name: str, layout: str, operation: Convolution, where: str) -> None:

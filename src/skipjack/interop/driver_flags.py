@@ -1,4 +1,5 @@
-"""MIOpenDriver's flags as data: one table for each base that is read.
+"""MIOpenDriver's bases and flags as data: the element type of each base, and one table of flags for
+each that is read.
 
 Every flag has a long name, a letter and a default, which are the driver's own. What it is *for*
 decides how it is read:
@@ -10,8 +11,41 @@ decides how it is read:
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from skipjack.core.dtypes import listed
+
+CONV_DTYPES = {
+    "conv": "f32",
+    "convfp32": "f32",
+    "convfp16": "f16",
+    "convbfp16": "bf16",
+    "convint8": "i8",
+    "convfp8": "f8",
+    "convbfp8": "bf8",
+}
+BATCHNORM_DTYPES = {
+    "bnorm": "f32",
+    "bnormfp16": "f16",
+    "bnormbfp16": "bf16",
+    "bnormfp16fp32": "f16f32",
+    "bnormbfp16fp32": "bf16f32",
+}
+GEMM_DTYPES = {"gemm": "f32", "gemmfp16": "f16", "gemmbfp16": "bf16"}
+POOL_DTYPES = {"pool": "f32", "poolfp16": "f16", "poolbfp16": "bf16"}
+
+_OTHER = (
+    *("CAInfer", "CBAInfer", "activ", "adam", "adamw", "addlayernorm", "ampadam", "ampadamw"),
+    *("argmax", "cat", "ctc", "dropout", "getitem", "glu", "groupnorm", "kthvalue"),
+    *("layernorm", "lrn", "multimarginloss", "nllloss", "prelu", "reduce", "reducecalculation"),
+    *("reduceextreme", "rnn", "rnn_seq", "rope", "softmarginloss", "softmax", "sum"),
+    *("t5layernorm", "tensorop", "transformersadamw", "transformersampadamw"),
+)
+_PRECISIONS = ("", "fp16", "bfp16", "fp64")
+OTHER_BASES = frozenset(base + precision for base in _OTHER for precision in _PRECISIONS)
+"""Commands of the driver for which nothing here computes the same."""
 
 Use = Literal["number", "word", "plain", "unread"]
 
@@ -110,6 +144,20 @@ BATCHNORM = (
     *_unread(use_hip_graph="J"),
 )
 
+GEMM = (
+    _size("batch_count", "b", 1, "batchsize"),
+    _size("a_h", "m", 256),
+    _size("a_w", "k", 256),
+    _size("b_w", "n", 256),
+    _count("transA", "u"),
+    _count("transB", "v"),
+    _count("isColMajor", "C"),
+    _word("alpha", "A", "1"),
+    _word("beta", "B", "0"),
+    # Forward is all that there is.
+    *_unread(forw="F", iter="i", verify="V", time="t"),
+)
+
 _WINDOW = (
     _size("win_d", "Z", 3),
     _size("win_h", "y", 3),
@@ -150,3 +198,15 @@ POOL_BY_TENSOR = (
     *_unread(dinput="D", output="O", doutput="H", out_data="k"),
 )
 """Pooling as newer drivers take it: the input is one text, ``-W 100x3x32x32,NCHW``."""
+
+
+def dtype_obstacle(dtype: str, computed: Sequence[str]) -> str | None:
+    """Why a dtype cannot be computed, if so; the operation can be in those given."""
+    if dtype in computed:
+        return None
+    return f"it is {dtype}; kernels are {listed(computed, 'or')}"
+
+
+def base_of(dtype: str, dtypes: Mapping[str, str]) -> str | None:
+    """The shortest base of commands in a dtype, if there is one."""
+    return min((base for base, of in dtypes.items() if of == dtype), key=len, default=None)

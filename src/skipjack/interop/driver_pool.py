@@ -9,8 +9,7 @@ from itertools import pairwise
 from skipjack.core.problem import parse_shape, shown
 from skipjack.errors import ProblemError
 from skipjack.interop.defaults import Defaults, refuse_other
-from skipjack.interop.driver_dtypes import POOL_DTYPES
-from skipjack.interop.driver_flags import POOL, POOL_BY_TENSOR, Flag
+from skipjack.interop.driver_flags import POOL, POOL_BY_TENSOR, POOL_DTYPES, Flag
 from skipjack.interop.driver_padding import PAD_MODES, Span, resolve_pads
 from skipjack.interop.driver_values import Values
 from skipjack.interop.not_applicable import Entry, NotApplicable

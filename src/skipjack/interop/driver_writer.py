@@ -7,8 +7,14 @@ from collections.abc import Mapping
 from skipjack.core.problem import Problem
 from skipjack.errors import ProblemError
 from skipjack.interop import driver_batchnorm, driver_conv
-from skipjack.interop.driver_dtypes import BATCHNORM_DTYPES, CONV_DTYPES, base_of
-from skipjack.interop.driver_flags import BATCHNORM, CONV, Flag
+from skipjack.interop.driver_flags import (
+    BATCHNORM,
+    BATCHNORM_DTYPES,
+    CONV,
+    CONV_DTYPES,
+    Flag,
+    base_of,
+)
 from skipjack.operations import get, parse
 from skipjack.operations.convolution import Convolution
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from skipjack.core.problem import shown
 from skipjack.errors import ProblemError
 from skipjack.interop.driver_conv import LAYOUTS
-from skipjack.interop.driver_dtypes import dtype_obstacle
+from skipjack.interop.driver_flags import dtype_obstacle
 from skipjack.interop.not_applicable import Entry, NotApplicable, first_reason
 from skipjack.operations import parse
 from skipjack.operations.conv_geometry import result_size

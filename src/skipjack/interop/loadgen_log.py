@@ -13,7 +13,7 @@ from typing import Any
 
 from skipjack.core.objective import Metric
 from skipjack.errors import MalformedError
-from skipjack.reading import Field, parse_json
+from skipjack.reading import Field, numbered, parse_json
 
 DETAIL_LOG = "mlperf_log_detail.txt"
 _MARK = ":::MLLOG"
@@ -200,7 +200,7 @@ def judge(log: LoadgenLog) -> Judgement:
         if needed is None:
             close = f"{_lateness(log)}, too close to the bound to be sure of it"
             return Judgement(LoadgenVerdict.TOO_SLOW, (close,))
-        reasons.append(f"{_late(log)[1]} queries cannot settle it, it takes {needed}")
+        reasons.append(f"{numbered(_late(log)[1], 'query')} cannot settle it, it takes {needed}")
         repair |= {**_longer(log, needed), "min_query_count": float(needed)}
     if not reasons:
         reason = str(values.get("result_invalid_reason") or "; ".join(log.errors[:1])).strip()
@@ -228,7 +228,11 @@ def _undecided(log: LoadgenLog) -> bool:
 def _lateness(log: LoadgenLog) -> str:
     late, count = _late(log)
     bound = log.number("effective_target_latency_ns")
-    text = f"{late} of {count} queries were late" if count else "the latency bound was not met"
+    text = (
+        f"{late} of {numbered(count, 'query')} {'was' if late == 1 else 'were'} late"
+        if count
+        else "the latency bound was not met"
+    )
     return f"{text} (bound {bound / 1e6:g} ms)" if bound else text
 
 

@@ -25,7 +25,9 @@ from skipjack.core.problem import Problem, shown, split_key
 from skipjack.errors import ProblemError, UsageError
 from skipjack.interop.defaults import ALL, Defaults
 from skipjack.interop.driver import parse_driver
-from skipjack.interop.driver_dtypes import CONV_DTYPES, POOL_DTYPES
+from skipjack.interop.driver_conv import LAYOUT_FLAGS, is_lone_out_layout
+from skipjack.interop.driver_flags import CONV, CONV_DTYPES, POOL_DTYPES
+from skipjack.interop.driver_values import read_values
 from skipjack.interop.driver_words import (
     DRIVER_WORD,
     QUOTES,
@@ -40,6 +42,7 @@ from skipjack.operations import get, parse
 
 _SLASHES = re.compile(r"\s//.*", re.DOTALL)
 _AROUND_A_KEY = "\"'`,; \t"
+LONE_LAYOUT = "--out_layout without the other two is taken as the layout of all arrays"
 _OPEN = ("", "0", "7")
 """Values of ``forw`` that leave the direction open."""
 _LAYOUT_FLAGS = frozenset(
@@ -236,6 +239,19 @@ def _unsaid_by_command(command: Command, defaults: Defaults) -> tuple[Defaults, 
         direction=defaults.direction if open_direction else None,
     )
     return left, open_direction
+
+
+def has_lone_layout(text: str) -> bool:
+    """Whether a command says the layout of its output alone, which then holds for all arrays, and
+    it is not the usual one."""
+    if is_find_db_line(text) or find_tune_command(text) or not is_driver_line(text):
+        return False
+    command = find_command(text)
+    if command.base not in CONV_DTYPES:
+        return False
+    values = read_values(command.words, CONV, command.text)
+    lone = is_lone_out_layout(name for name in LAYOUT_FLAGS if values.says(name))
+    return lone and values.word("out_layout").upper() not in ("NCHW", "NCDHW")
 
 
 def _unsaid_by_key(key: str, defaults: Defaults) -> tuple[Defaults, bool]:

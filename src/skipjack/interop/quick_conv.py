@@ -14,9 +14,13 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import NamedTuple
 
-from skipjack.interop.driver_conv import DIRECTION_BITS, FLAG_OF_LETTER, LAYOUT_FLAGS
-from skipjack.interop.driver_dtypes import CONV_DTYPES
-from skipjack.interop.driver_flags import CONV
+from skipjack.interop.driver_conv import (
+    DIRECTION_BITS,
+    FLAG_OF_LETTER,
+    LAYOUT_FLAGS,
+    is_lone_out_layout,
+)
+from skipjack.interop.driver_flags import CONV, CONV_DTYPES
 from skipjack.interop.driver_values import spellings
 from skipjack.interop.find_db_key import TYPES
 from skipjack.operations.convolution import Convolution
@@ -66,6 +70,8 @@ class QuickConv(NamedTuple):
     layout: str
     directions: tuple[str, ...]
     """Empty: the text leaves it open."""
+    lone_layout: bool = False
+    """Whether the layout is that of the output, which the text says of no other array."""
 
     def key(self, batch: int | None = None) -> str:
         """The problem's key without its direction, and perhaps for another batch size."""
@@ -86,6 +92,7 @@ class _Plan(NamedTuple):
     forw: int
     """0: nowhere."""
     layouts: tuple[int, ...]
+    """Of all arrays, of the output alone, or nowhere."""
     fixed: tuple[tuple[int, str], ...]
     """Places of words that must be these."""
     ignored: tuple[int, ...]
@@ -123,7 +130,8 @@ def quick_command(text: str, layout: str = "") -> QuickConv | None:
     sizes = _integers(said)
     if directions is None or not layout or not _sound(sizes):
         return None
-    return QuickConv(sizes, CONV_DTYPES[words[0]], layout, directions)
+    lone = len(plan.layouts) == 1 and layout != _CONV2D.layouts[0]
+    return QuickConv(sizes, CONV_DTYPES[words[0]], layout, directions, lone)
 
 
 def _plan(flags: tuple[str, ...]) -> _Plan | None:
@@ -138,9 +146,10 @@ def _plan(flags: tuple[str, ...]) -> _Plan | None:
         places.get(FLAG_OF_LETTER[letter], beyond + number)
         for number, letter in enumerate(_LETTERS)
     ]
-    layouts = tuple(places[name] for name in LAYOUT_FLAGS if name in places)
-    if len(layouts) not in (0, len(LAYOUT_FLAGS)):
+    said = [name for name in LAYOUT_FLAGS if name in places]
+    if len(said) not in (0, len(LAYOUT_FLAGS)) and not is_lone_out_layout(said):
         return None
+    layouts = tuple(places[name] for name in said)
     read = {*(FLAG_OF_LETTER[letter] for letter in _LETTERS), *LAYOUT_FLAGS, *_ONLY, "forw"}
     ignored = [
         places[flag.name]

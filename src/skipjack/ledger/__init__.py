@@ -1,5 +1,6 @@
 """Every candidate, build and measurement, in one SQLite file that merges with others."""
 
+from skipjack.ledger.collecting import Collected
 from skipjack.ledger.connection import FILE_NAME, fold_in
 from skipjack.ledger.ledger import Ledger
 from skipjack.ledger.merge import Merged
@@ -16,6 +17,7 @@ from skipjack.ledger.records import (
     StudyRecord,
     Summary,
     VerdictRecord,
+    verdict_word,
 )
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "BankedConfig",
     "BuildRecord",
     "CandidateKey",
+    "Collected",
     "Ledger",
     "LogEntry",
     "MarkKind",
@@ -37,4 +40,5 @@ __all__ = [
     "fold_in",
     "single",
     "unit_of",
+    "verdict_word",
 ]

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,7 +16,8 @@ from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.trial import Trial
 from skipjack.errors import StorageError
-from skipjack.ledger import checking, facts, rows, studies
+from skipjack.ledger import checking, collecting, facts, rows, studies
+from skipjack.ledger.collecting import Collected
 from skipjack.ledger.connection import (
     FILE_NAME,
     connect,
@@ -49,13 +51,21 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
+_LONGEST_PAUSE = timedelta(days=1)
+"""A study that logs nothing for so long is not being run."""
+
+
+class _UndoneError(Exception):
+    """Takes back what was only tried."""
+
 
 class Ledger:
     """Every candidate, build and measurement, in one file.
 
     Any number of processes may have it open; a method that writes does so in one transaction, all
     or nothing. An object belongs to the thread that opened it and must not be used across a fork.
-    What fails at the file raises `StorageError`; rows are added, never changed or deleted.
+    What fails at the file raises `StorageError`; rows are added, never changed, and deleted by
+    `collect` alone.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path, clock: Clock) -> None:
@@ -63,7 +73,9 @@ class Ledger:
         self._clock = clock
         self._passed_over: set[tuple[str, str]] = set()
         self._written: set[str] = set()
-        """Ids of candidates and protocols that are in the file: rows are never deleted."""
+        """Ids of candidates and protocols that are in the file, as long as nobody else writes."""
+        self._seen_version = -1
+        """What SQLite counts the writes of others by."""
         self.path = path
 
     @classmethod
@@ -336,6 +348,27 @@ class Ledger:
         with self._translating():
             return merge_file(self._connection, other, self.path.parent)
 
+    def collect(
+        self, named: Iterable[CandidateKey] = (), *, before: datetime, dry_run: bool = False
+    ) -> Collected:
+        """Delete what was written before a time and is of no use any more, or only count it.
+
+        What stays is in `skipjack.ledger.collecting`; `named` are candidates that banks name. The
+        file becomes smaller unless somebody else is at it; the room is used again then.
+        """
+        idle_since = min(before, self._clock() - _LONGEST_PAUSE)
+        times = timestamp(before), timestamp(idle_since)
+        found = Collected({}, frozenset())
+        with suppress(_UndoneError), self.writing():
+            found = collecting.collect(self._connection, named, *times)
+            self._written.clear()
+            if dry_run:
+                raise _UndoneError
+        if found.rows and not dry_run:
+            with suppress(sqlite3.OperationalError):  # others read it, or there is no room
+                self._connection.execute("VACUUM")
+        return found
+
     def snapshot(self) -> facts.Snapshot:
         """What is here now, to tell later what came to it."""
         with self._translating():
@@ -408,10 +441,18 @@ class Ledger:
             return
         try:
             with self._translating(), transaction(self._connection):
+                self._look_for_others()
                 yield
         except BaseException:
             self._written.clear()
             raise
+
+    def _look_for_others(self) -> None:
+        """Another process may have deleted rows that were there when they were needed last."""
+        (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        if version != self._seen_version:
+            self._seen_version = version
+            self._written.clear()
 
     @contextmanager
     def _translating(self) -> Iterator[None]:

@@ -353,6 +353,11 @@ def _made_of(version: int) -> tuple[_Object, ...]:
     return tuple(sorted(made.values(), key=lambda one: one.kind != "table"))
 
 
+def statements_of(kind: str) -> dict[str, str]:
+    """What makes the objects of a kind in a ledger of today, as ``trigger``, by their names."""
+    return {one.name: one.sql for one in _made_of(len(MIGRATIONS)) if one.kind == kind}
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """What a column holds."""

@@ -149,6 +149,15 @@ OUTCOME = "outcome"
 """The field of a verdict's evidence that says how the run ended."""
 
 
+_WORDS = {"kept": "entry stays", "reserved": "default stays", "vendor": "library"}
+"""How people read verdicts whose stored value is another word."""
+
+
+def verdict_word(stored: str) -> str:
+    """What tables call a verdict that the ledger, a job or JSON has under this value."""
+    return _WORDS.get(stored, stored)
+
+
 @dataclass(frozen=True, slots=True)
 class VerdictRecord:
     """What a study concluded. The record of a banked verdict is a bank entry."""
@@ -165,7 +174,7 @@ class VerdictRecord:
 
     @property
     def outcome(self) -> str:
-        """How the run ended, by the word that its table has.
+        """How the run ended; its table has the `verdict_word` of it.
 
         The default or a library may enter the bank, too: the status is ``banked`` then, the outcome
         ``reserved`` or ``vendor``. Records of earlier versions have the status alone.

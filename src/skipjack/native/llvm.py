@@ -16,6 +16,7 @@ from typing import Any
 
 from skipjack.core.cpu_levels import AARCH64, X86_LEVELS, features_of, level_of, levels_up_to
 from skipjack.errors import SkipjackError, UsageError
+from skipjack.native.forks import Order, forks_wait_for
 
 # Loop strength reduction folds the row pointers of a register tile into one chain of additions; the
 # scheduler then moves loads together until accumulators spill (a third to a half of the speed).
@@ -39,18 +40,7 @@ class CannotRunError(SkipjackError):
 
 _importing = threading.RLock()
 
-
-def _forks_wait_for(lock: Any) -> None:
-    """A process forked while another thread holds it would wait for that thread for good."""
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(
-            before=lock.__enter__,
-            after_in_parent=lambda: lock.__exit__(None, None, None),
-            after_in_child=lambda: lock.__exit__(None, None, None),
-        )
-
-
-_forks_wait_for(_importing)
+forks_wait_for(_importing, Order.LLVM_IMPORT)
 
 
 def binding() -> Any:
@@ -75,9 +65,8 @@ def _ready_binding() -> Any:
     llvm.initialize_all_asmprinters()
     for option in _OPTIONS:
         llvm.set_option("skipjack", option)
-    # Last: a fork takes this lock before that of the import.
     if (lock := getattr(llvm.ffi.lib, "_lock", None)) is not None:
-        _forks_wait_for(lock)
+        forks_wait_for(lock, Order.LLVM)
     return llvm
 
 

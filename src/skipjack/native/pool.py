@@ -16,6 +16,7 @@ import os
 import threading
 
 from skipjack.native import cpu, llvm
+from skipjack.native.forks import Order, forks_wait_for
 
 SPINS = 20_000
 """Rounds of waiting before a thread sleeps: less than a millisecond, more or less by CPU."""
@@ -200,12 +201,8 @@ class ThreadPool:
 calls = threading.Lock()
 """Held while a kernel uses a pool."""
 _lock = threading.Lock()
-if hasattr(os, "register_at_fork"):
-    for _each in (calls, _lock):
-        # Nobody else may hold it in a forked process: there is nobody else.
-        os.register_at_fork(
-            before=_each.acquire, after_in_parent=_each.release, after_in_child=_each.release
-        )
+forks_wait_for(calls, Order.POOL_CALLS)
+forks_wait_for(_lock, Order.POOLS)
 
 
 @functools.cache

@@ -82,6 +82,10 @@ class Reduce:
                     f"problem {where!r}: no axis {axis} in a shape of {len(shape)} axes; they are "
                     f"0 to {len(shape) - 1}, or -{len(shape)} to -1 from the end"
                 )
+            if axis % len(shape) in chosen:
+                raise ProblemError(
+                    f"problem {where!r}: axis {axis} stands there twice; name each axis once"
+                )
             chosen.add(axis % len(shape))
         return (("axis", ",".join(map(str, sorted(chosen)))),)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import math
@@ -106,7 +105,9 @@ def names() -> list[str]:
 def get(name: str) -> Operation:
     """The operation of this name; `ProblemError` with the closest match if there is none."""
     if name not in _known:
-        close = difflib.get_close_matches(shown(name), _known, 1)
+        from skipjack.core.naming import closest
+
+        close = closest(shown(name), _known)
         hint = f"did you mean {close[0]}?" if close else _some_names()
         raise ProblemError(f"unknown operation {shown(name)!r}: {hint}")
     known = _known[name]

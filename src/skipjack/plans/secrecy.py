@@ -34,6 +34,7 @@ _ASSIGNED = re.compile(rf"(?<![\w$.-])([A-Za-z_][\w.-]*)={_VALUE}")
 _OPTION = re.compile(rf"(?<!\S)--([A-Za-z][\w-]*)[ =]+{_VALUE}")
 _ELSEWHERE = frozenset("/~.$\"'")
 """What a value begins with that says where the secret is, not what it is; empty does as well."""
+_PLACE = re.compile(r"id=[^,=]+(?:,type=[^,=]+)?,(?:src|source|env)=[^,=]+")
 _KNOWN_TOKENS = re.compile(r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abp]-|AKIA)\w{8,}")
 
 
@@ -41,6 +42,11 @@ def names_a_secret(key: str) -> bool:
     """Whether a key asks for something secret, rather than for a file that holds it."""
     name = spelled(key.lower()).replace(".", "-")
     return name != "key" and (name.rpartition("-")[2] in _WORDS or name.endswith(_LONG_WORDS))
+
+
+def names_a_place(text: str) -> bool:
+    """Whether a value says where a secret is, as ``id=NAME,src=FILE`` of ``image build``."""
+    return _PLACE.fullmatch(text) is not None
 
 
 def _is_secret(variable: str) -> bool:

@@ -10,7 +10,7 @@ from skipjack.core.digest import digest_of
 from skipjack.plans.commands import Command, CommandBook, did_you_mean, spelled
 from skipjack.plans.document import Node, Scalar, Table
 from skipjack.plans.plan import Mistakes, Plan, Step, truth_of
-from skipjack.plans.secrecy import holds_a_secret, names_a_secret
+from skipjack.plans.secrecy import holds_a_secret, names_a_place, names_a_secret
 from skipjack.plans.wording import Given, well_formed, words_of
 
 _RIVALS: Mapping[str, frozenset[str]] = {"device": frozenset({"arch", "units", "devices"})}
@@ -224,7 +224,7 @@ def _hint(command: Command, key: Scalar) -> str:
 
 def _secret(key: Scalar, node: Node, mistakes: Mistakes) -> bool:
     """Refuses what should not stand in a file that is shared; the value is not repeated."""
-    if names_a_secret(key.text):
+    if names_a_secret(key.text) and not all(map(names_a_place, _texts(node))):
         sentence = (
             f"{key.text!r} does not belong into a plan, which is shared and printed; "
             "use keys, an agent or a file that only you can read"

@@ -176,9 +176,12 @@ def quoted(text: str) -> str:
 
 
 def numbered(count: int, noun: str) -> str:
-    """``1 problem``, ``2 problems``, ``2 entries``."""
-    plural = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
-    return f"{count} {noun if count == 1 else plural}"
+    """``1 problem``, ``2 problems``, ``2 entries``, ``2 searches``."""
+    if count == 1:
+        return f"{count} {noun}"
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{count} {noun[:-1]}ies"
+    return f"{count} {noun}{'es' if noun.endswith(('s', 'x', 'ch', 'sh')) else 's'}"
 
 
 def _cut(text: str) -> str:

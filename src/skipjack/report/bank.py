@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from skipjack.bank import FIND, BankEntry, Met, Replaced
+from skipjack.bank import FIND, PERF, BankEntry, Met, Replaced
 from skipjack.bank.evidence import entry_device_names
+from skipjack.core.config import settings_text
 from skipjack.report import screen
 from skipjack.report.library import library_cell, library_column, library_name
 from skipjack.report.numbers import gain_text, time_text
@@ -20,6 +23,7 @@ _MOST_FOLDED = 500
 """Rows of a table whose last column is folded to the width of the screen: rich takes a millisecond
 for each."""
 
+_DEFAULT = "default"
 _FARED: dict[str, str] = {
     Met.SLOWER: "slower, side by side",
     Met.FAILED: "it failed",
@@ -31,62 +35,101 @@ _FARED: dict[str, str] = {
 
 def config_text(entry: BankEntry) -> str:
     """The config in one line; a dash for libraries, which have none."""
-    return " ".join(f"{name}={value}" for name, value in entry.config.items()) or "-"
+    return settings_text(entry.config) or "-"
 
 
 def print_entries(entries: Sequence[BankEntry]) -> None:
-    """One row an entry; a ranking has no default, the best config of a problem has."""
+    """One row for each problem, device and deployment, with its gains as ``tune`` names them."""
     console = screen.out()
     if not entries:
         console.print("The bank is empty; skipjack tune fills it.")
         return
-    library = library_column(entry.vendor for entry in entries)
-    names = entry_device_names(entries, by_class=True)
-    marked = [bool(why_stale(entry)) for entry in entries]
-    some_stale = any(marked)
-    rows = [
-        (
-            entry.problem,
-            names[entry.device],
-            _kind(entry),
-            entry.solver,
-            time_text(entry.time_ns),
-            "-" if entry.kind == FIND else time_text(entry.default_ns),
-            library_cell(time_text(entry.vendor_ns), entry.vendor, library),
-            _headline(entry),
-            *(["stale" if stale else ""] if some_stale else []),
-            config_text(entry),
-        )
-        for entry, stale in zip(entries, marked, strict=True)
-    ]
-    left, right = ("problem", "device", "kind", "solver"), ("time", "default", library, "gain")
-    head = (*left, *right, *(["stale"] if some_stale else []), "config")
+    listed = _once(entries)
+    head, rows = _columns(listed)
     if len(rows) > _MOST_FOLDED:
-        screen.print_long_table(head, rows, right)
+        screen.print_long_table(head, rows, _to_the_right(head))
     else:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for name in head[:-1]:
-            table.add_column(name, justify="right" if name in right else "left", no_wrap=True)
-        table.add_column("config")
+            justify: Literal["left", "right"] = "right" if name in _to_the_right(head) else "left"
+            table.add_column(name, justify=justify, no_wrap=True)
+        table.add_column(head[-1])
         for *cells, config in rows:
             table.add_row(*cells, Text(config))
-        console.print(table)
-    if some_stale:
-        count = "1 entry is" if sum(marked) == 1 else f"{sum(marked)} entries are"
-        why = "the compiler or driver has changed"
-        said = f"{count} stale, {why}; skipjack bank verify times what is of this machine again"
-        console.print(Text(said), soft_wrap=True)
+        screen.print_table(table, console)
+    _print_stale(sum(bool(why_stale(entry)) for entry, _ in listed), console)
 
 
-def _kind(entry: BankEntry) -> str:
-    """The kind, with the deployment where that is not the device's default."""
-    return entry.kind if entry.usual else f"{entry.kind}, {entry.deployed}"
+def _once(entries: Sequence[BankEntry]) -> list[tuple[BankEntry, str]]:
+    """Each problem, device, deployment and choice of pinned settings once, with its kinds."""
+    kinds: dict[tuple[str, ...], dict[str, BankEntry]] = {}
+    for entry in entries:
+        own = entry.kind if entry.evidence.pinned else ""
+        place = entry.problem, entry.device, entry.deployed, own
+        kinds.setdefault(place, {})[entry.kind] = entry
+    return [
+        (found.get(PERF) or next(iter(found.values())), ", ".join(sorted(found, reverse=True)))
+        for found in kinds.values()
+    ]
 
 
-def _headline(entry: BankEntry) -> str:
-    """The gain over the fastest library, else over the default; a dash where a library won."""
+def _columns(listed: Sequence[tuple[BankEntry, str]]) -> tuple[list[str], list[list[str]]]:
+    """The headings and the rows; a ranking without a tuning has no default and no gain."""
+    entries = [entry for entry, _ in listed]
+    names = entry_device_names(entries, by_class=True)
+    library = library_column(entry.vendor for entry in entries)
+    rival = library_column(_library_gain(entry)[0] for entry in entries)
+    rows = []
+    for entry, kinds in listed:
+        name, gain = _library_gain(entry)
+        rows.append(
+            {
+                "problem": entry.problem,
+                "device": names[entry.device],
+                "kind": kinds,
+                "deployed": "" if entry.usual else entry.deployed,
+                "solver": entry.solver,
+                "time": time_text(entry.time_ns),
+                "default": "-" if entry.kind == FIND else time_text(entry.default_ns),
+                library: library_cell(time_text(entry.vendor_ns), entry.vendor, library),
+                f"x {rival}": library_cell(gain, name, rival) if name else "-",
+                "x default": _default_gain(entry),
+                "stale": "stale" if why_stale(entry) else "",
+                "config": config_text(entry),
+            }
+        )
+    unused = {name for name in ("deployed", "stale") if not any(row[name] for row in rows)}
+    head = [name for name in rows[0] if name not in unused]
+    return head, [[row[name] for name in head] for row in rows]
+
+
+def _to_the_right(head: Sequence[str]) -> set[str]:
+    return set(head) - {"problem", "device", "kind", "deployed", "solver", "stale", "config"}
+
+
+def _library_gain(entry: BankEntry) -> tuple[str, str]:
+    """The fastest library and the gain over it; both empty without one, or where a library won."""
     name, text = _baseline(entry)
-    return f"{text} over {library_name(name)}" if text and entry.config else "-"
+    if not name and "vendor" in entry.speedup:  # of an older version
+        name, text = entry.vendor, _gain_over(entry, "vendor")
+    return (name, text) if entry.config and name != _DEFAULT else ("", "")
+
+
+def _default_gain(entry: BankEntry) -> str:
+    return _gain_over(entry, _DEFAULT) if entry.config and entry.kind != FIND else "-"
+
+
+def _gain_over(entry: BankEntry, name: str) -> str:
+    gain = entry.speedup.get(name)
+    return gain_text(gain["ratio"], gain["low"], gain["high"]) if gain else "-"
+
+
+def _print_stale(count: int, console: Console) -> None:
+    if count:
+        which = "1 entry is" if count == 1 else f"{count} entries are"
+        why = "the compiler or driver has changed"
+        said = f"{which} stale, {why}; skipjack bank verify times what is of this machine again"
+        console.print(Text(said), soft_wrap=True)
 
 
 def _baseline(entry: BankEntry) -> tuple[str, str]:
@@ -112,15 +155,15 @@ def print_entry(entry: BankEntry, others: Sequence[BankEntry] = ()) -> None:
         ("config", config_text(entry)),
         ("time", time_text(entry.time_ns)),
         ("default", time_text(entry.default_ns)),
-        (entry.vendor or "vendor", time_text(entry.vendor_ns)),
+        (library_name(entry.vendor) if entry.vendor else "library", time_text(entry.vendor_ns)),
     ]
-    for name, gain in sorted(entry.speedup.items()):
-        rival = entry.vendor if name == "vendor" else name
-        lines.append((f"gain over {rival}", gain_text(gain["ratio"], gain["low"], gain["high"])))
+    for name in sorted(entry.speedup):
+        rival = library_name(entry.vendor) if name == "vendor" else name
+        lines.append((f"gain over {rival}", _gain_over(entry, name)))
     evidence = entry.evidence
     name, text = _baseline(entry)
-    if text and name not in ("default", entry.vendor):
-        lines.append((f"gain over {name}", text))
+    if text and name not in (_DEFAULT, entry.vendor):
+        lines.append((f"gain over {library_name(name)}", text))
     if called := evidence.as_called:
         text = gain_text(called.ratio, called.low, called.high)
         lines.append(("gain as called", f"{text} over {library_name(entry.vendor)}, from Python"))
@@ -130,31 +173,27 @@ def print_entry(entry: BankEntry, others: Sequence[BankEntry] = ()) -> None:
         ("study", evidence.study or "-"),
         ("since", entry.created),
     ]
+    if evidence.pinned:
+        pins = " ".join(f"{name}={text}" for name, text in evidence.pinned.items())
+        lines.append(("pinned", f"{pins}: for lookups that pin the same"))
     if evidence.masked:
         lines.append(("masked", evidence.masked))
     if stale := why_stale(entry):
         lines.append(("stale", f"{stale}; skipjack bank verify {entry.problem} times it again"))
     if evidence.replaced:
         lines.append(("replaced", _replaced_text(evidence.replaced)))
-    lines += [
-        ("tie", " ".join(f"{k}={v}" for k, v in tie.items()))
-        for tie in evidence.ties
-        if not isinstance(tie, str)
-    ]
+    lines += [("tie", settings_text(tie)) for tie in evidence.ties if not isinstance(tie, str)]
     lines += [
         ("also known", f"{one.solver} {config_text(one)}, {time_text(one.time_ns)}")
         for one in others
     ]
-    width = max(len(name) for name, _ in lines)
-    for name, value in lines:
-        console.print(Text(f"{name:>{width}}  {value}"))
+    screen.print_fields(lines, console)
     console.print()
 
 
 def _replaced_text(replaced: Replaced) -> str:
     """What the bank held before, and how it fared."""
-    settings = (f"{name}={value}" for name, value in replaced.config.items())
-    text = " ".join([replaced.solver or "-", *settings])
+    text = f"{replaced.solver or '-'} {settings_text(replaced.config)}".rstrip()
     return f"{text} ({_FARED.get(replaced.met, '-')})"
 
 
@@ -165,5 +204,5 @@ def _print_ranking(entry: BankEntry) -> None:
     model = entry.evidence.model
     timed = f", timed on {model}" if model else ""
     console.print(Text(f"solvers of {entry.problem} on {where}{timed}, since {entry.created}"))
-    console.print(ranking_table(entry.evidence.ranking))
+    screen.print_table(ranking_table(entry.evidence.ranking), console)
     console.print()

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from skipjack.core.config import settings_text
 from skipjack.report import screen
 from skipjack.tuning.build_only import BuildResult, BuiltConfig
 
@@ -21,7 +22,7 @@ def print_builds(results: Sequence[BuildResult], console: Console | None = None)
     console = console or screen.out()
     for result in results:
         console.print(Text(headline(result), style="" if result.built else "red"), soft_wrap=True)
-        console.print(builds_table(result))
+        screen.print_table(builds_table(result), console)
         for build in result.builds:
             if not build.ok:
                 console.print(Text(f"  {build.number}: {build.reason}", "red"), soft_wrap=True)
@@ -45,8 +46,8 @@ def _means(result: BuildResult) -> str:
 def builds_table(result: BuildResult) -> Table:
     """One row a config."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("", justify="right")
-    table.add_column("config", overflow="fold")
+    table.add_column("number", justify="right", no_wrap=True)
+    table.add_column("config")
     table.add_column("status", no_wrap=True)
     columns = _GPU_COLUMNS if result.gpu else _CPU_COLUMNS
     for name in columns:
@@ -57,7 +58,7 @@ def builds_table(result: BuildResult) -> Table:
         status = Text(str(build.status), style="green" if build.ok else "red")
         owner = first.setdefault(build.digest or str(build.number), build.number)
         cells = _cells(build, owner, len(columns))
-        table.add_row(str(build.number), str(build.config), status, *cells)
+        table.add_row(str(build.number), settings_text(build.config), status, *cells)
     return table
 
 

@@ -5,25 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rich.text import Text
-
 from skipjack.core.device import Device, Peaks
-from skipjack.execute.peaks import peaks_to_json
 from skipjack.gpu.opening import Found
 from skipjack.native import named_cpu
 from skipjack.report import screen
-from skipjack.report.numbers import size_text
+from skipjack.report.numbers import rate_text, size_text
 
 
 def device_record(device: Device, peaks: Peaks, gpus: Sequence[Found] = ()) -> dict[str, Any]:
     """The CPU's record with its peaks, and in it those of the GPUs beside it."""
     return {
-        "format": 1,
+        "format": 2,
         **_record(device),
         "absent_features": list(named_cpu.absent_features(device)),
-        "peaks": peaks_to_json(peaks),
+        "peaks": _peaks_record(peaks),
         "gpus": [_gpu_record(one) for one in gpus],
     }
+
+
+def _peaks_record(peaks: Peaks) -> dict[str, Any]:
+    """Rates by dtype, and by footprint in bytes."""
+    return {
+        "flops_per_s": dict(peaks.flops_per_s),
+        "bytes_per_s": [_point(*pair) for pair in peaks.bytes_per_s],
+        "read_bytes_per_s": [_point(*pair) for pair in peaks.read_bytes_per_s],
+        "noise": peaks.noise,
+    }
+
+
+def _point(footprint: int, rate: float) -> dict[str, float]:
+    return {"footprint_bytes": footprint, "rate": rate}
 
 
 def _gpu_record(found: Found) -> dict[str, Any]:
@@ -33,12 +44,14 @@ def _gpu_record(found: Found) -> dict[str, Any]:
 
 
 def _record(device: Device) -> dict[str, Any]:
-    """Flat; `num_cu` is the number of units, as GPU tools call it."""
+    """Flat, by the names that other commands have for the same facts."""
     return {
-        "name": device.name,
+        "device": device.name,
+        "device_class": device.class_key,
+        "device_instance": device.instance_key,
         "kind": device.kind,
         "arch": device.arch,
-        "num_cu": device.units,
+        "units": device.units,
         "model": device.model,
         "cores": device.cores,
         "vector_bytes": device.vector_bytes,
@@ -46,9 +59,7 @@ def _record(device: Device) -> dict[str, Any]:
         "memory_bytes": device.memory_bytes,
         "level": device.level,
         "features": list(device.features),
-        "compat_key": device.compat_key,
-        "class_key": device.class_key,
-        "instance_key": device.instance_key,
+        "compat": device.compat_key,
     }
 
 
@@ -64,9 +75,7 @@ def print_device(device: Device, peaks: Peaks, gpus: Sequence[Found] = ()) -> No
         version = ".".join(map(str, driver.version()))
         place = ("as", f"{driver.name}:{index}, driver of {driver.name.upper()} {version}")
         lines += [("", ""), *_lines("GPU", gpu, place)]
-    width = max(len(name) for name, _ in lines)
-    for name, value in lines:
-        screen.out().print(Text(f"{name:>{width}}  {value}".rstrip()))
+    screen.print_fields(lines)
 
 
 def _lines(what: str, device: Device, place: tuple[str, str]) -> list[tuple[str, str]]:
@@ -84,14 +93,15 @@ def _lines(what: str, device: Device, place: tuple[str, str]) -> list[tuple[str,
 
 def _peak_lines(peaks: Peaks) -> list[tuple[str, str]]:
     lines = [
-        (f"peak {dtype}", f"{rate / 1e9:.1f} GFLOP/s on one core")
+        (f"peak {dtype}", f"{rate_text(rate / 1e9, 'GFLOP/s')} on one core")
         for dtype, rate in peaks.flops_per_s
     ]
     reading = dict(peaks.read_bytes_per_s)
     lines += [
         (
             f"in {size_text(size)}",
-            f"{rate / 1e9:.1f} GB/s two reads and a write, {reading[size] / 1e9:.1f} reads alone",
+            f"{rate_text(rate / 1e9, 'GB/s')} two reads and a write, "
+            f"{rate_text(reading[size] / 1e9, 'GB/s')} reads alone",
         )
         for size, rate in peaks.bytes_per_s
     ]

@@ -22,7 +22,7 @@ from skipjack.gpu.opening import find_gpus, why_none
 from skipjack.native import cpu, llvm, named_cpu
 from skipjack.reading import numbered
 from skipjack.report import screen
-from skipjack.report.numbers import size_text
+from skipjack.report.numbers import rate_text, size_text
 from skipjack.runtime import cache_status
 from skipjack.settings import CACHE_LIMIT_VARIABLE, Settings
 from skipjack.solvers.vendor.blas import MklSolver
@@ -74,12 +74,14 @@ def _machine(settings: Settings) -> Iterator[Finding]:
     except SkipjackError as error:
         yield Finding("cpu", "bad", str(error))
         return
-    yield Finding("cpu", "good", f"{device.name} ({device.model}), {device.cores} cores")
+    yield Finding(
+        "cpu", "good", f"{device.name} ({device.model}), {numbered(device.cores, 'core')}"
+    )
     yield from _instructions(device)
     yield from _peaks(peaks)
     load = os.getloadavg()[0]
     busy = load > 0.5 * device.cores
-    note = "; timings wait for a quiet moment less easily" if busy else ""
+    note = "; timings take longer and vary more while other programs run" if busy else ""
     yield Finding("load", "note" if busy else "good", f"{load:.2f} over the last minute{note}")
 
 
@@ -91,9 +93,13 @@ def _instructions(device: Device) -> Iterator[Finding]:
 
 
 def _peaks(peaks: Peaks) -> Iterator[Finding]:
-    flops = ", ".join(f"{dtype} {rate / 1e9:.0f} GFLOP/s" for dtype, rate in peaks.flops_per_s)
+    flops = ", ".join(
+        f"{dtype} {rate_text(rate / 1e9, 'GFLOP/s')}" for dtype, rate in peaks.flops_per_s
+    )
     yield Finding("peak", "good", f"{flops} on one core")
-    rates = ", ".join(f"{size_text(s)}: {rate / 1e9:.0f} GB/s" for s, rate in peaks.bytes_per_s)
+    rates = ", ".join(
+        f"{size_text(size)}: {rate_text(rate / 1e9, 'GB/s')}" for size, rate in peaks.bytes_per_s
+    )
     yield Finding("bandwidth", "good", rates)
     noisy = peaks.noise > _NOISY
     text = f"{100 * peaks.noise:.2f} % spread of the sentinel kernel"
@@ -224,9 +230,13 @@ def cache_finding(settings: Settings) -> Finding:
 
 
 def print_findings(findings: list[Finding]) -> None:
-    """One line each."""
-    console = screen.out()
+    """One each, in lines that begin below each other."""
     width = max(len(finding.part) for finding in findings)
-    for finding in findings:
-        mark = Text(f"{finding.level:>4}", style=_STYLES[finding.level])
-        console.print(mark, Text(f" {finding.part:>{width}}  {finding.text}"))
+    fields = [
+        (
+            Text.assemble((finding.level, _STYLES[finding.level]), f"  {finding.part:>{width}}"),
+            finding.text,
+        )
+        for finding in findings
+    ]
+    screen.print_fields(fields)

@@ -1,11 +1,16 @@
 """Control characters are shown, not obeyed: names and texts come from files, databases and others.
 
 Commands run inside `escaping`, so that everything they print and log passes here; `screen` has the
-consoles, which colour and move by themselves.
+consoles, which colour and move by themselves. `spell_plainly` is for terminals that have no micro
+sign: what they cannot show is written in plain letters.
 """
 
 from __future__ import annotations
 
+import codecs
+import io
+import locale
+import os
 import re
 import sys
 import unicodedata
@@ -13,6 +18,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
+_PLAIN = str.maketrans(
+    {"µ": "u", "±": "+-", "°": "", "…": "...", "─": "-", "━": "=", "╸": "-", "╺": "-"}
+)
+_HANDLER = "skipjack.plain"
 _COLOURS = re.compile(r"\x1b\[[0-9;:]{0,64}m")
 
 
@@ -26,6 +35,38 @@ def escaped(text: str) -> str:
 def uncoloured(text: str) -> str:
     """The output of a program without the colours that it had on a terminal."""
     return _COLOURS.sub("", text)
+
+
+def spell_plainly(stream: TextIO | None) -> None:
+    """Write ``us`` to this stream, and the like, where the locale's encoding has no ``µs``."""
+    if not isinstance(stream, io.TextIOWrapper):
+        return
+    encoding = _encoding(stream)
+    try:
+        "".join(map(chr, _PLAIN)).encode(encoding)
+    except UnicodeEncodeError:
+        codecs.register_error(_HANDLER, _in_plain_letters)
+        stream.reconfigure(encoding=encoding, errors=_HANDLER)
+
+
+def _encoding(stream: TextIO) -> str:
+    """The stream's; the locale's where Python alone decided that the C locale is to have UTF-8."""
+    wanted = os.environ.get("PYTHONUTF8") or os.environ.get("PYTHONIOENCODING")
+    by_python = sys.flags.utf8_mode and not wanted and "utf8" not in sys._xoptions
+    return locale.getencoding() if by_python else stream.encoding
+
+
+def _in_plain_letters(error: UnicodeError) -> tuple[str | bytes, int]:
+    """What to write for letters that an encoding does not have."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    shown = error.object[error.start : error.end].translate(_PLAIN)
+    if shown.isascii():
+        return shown, error.end
+    if codecs.lookup(error.encoding).name == "ascii":
+        # Names of files and the like go out as they came in.
+        return shown.encode("utf-8", "surrogateescape"), error.end
+    return "".join(each if each.isascii() else "?" for each in shown), error.end
 
 
 @contextmanager

@@ -5,29 +5,35 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
+from skipjack.reading import numbered
 from skipjack.report import screen
 from skipjack.report.library import library_name
 from skipjack.report.numbers import gain_text
 from skipjack.report.ranking import ranking_table
+from skipjack.report.table import failure_lines
 from skipjack.tuning.finding import NOT_APPLICABLE, FindResult, FindStatus
 from skipjack.tuning.result import DEFAULT, Outcome, TuneResult
 
 
-def print_find(result: FindResult, console: Console | None = None) -> None:
-    """A headline, the solvers, those that cannot do it, and the verdict."""
+def print_find(
+    result: FindResult, console: Console | None = None, *, verbose: bool = False
+) -> None:
+    """A headline, the solvers, those that cannot do it (`verbose`: and why), and the verdict."""
     console = console or screen.out()
     style = "" if result.status is FindStatus.OK else "red"
     console.print(Text(_headline(result), style=style), soft_wrap=True)
     rows = [solver.to_json() for solver in result.solvers if solver.status != NOT_APPLICABLE]
     if rows:
-        console.print(ranking_table(rows))
-    for line in _refusals(result):
+        screen.print_table(ranking_table(rows), console)
+    for line in _refusals(result) if verbose else _refusing(result):
         console.print(Text(f"  {line}", "dim"), soft_wrap=True)
     if result.reason and result.status is FindStatus.OK:
         console.print(Text(f"  {result.reason}", "yellow"), soft_wrap=True)
     if result.perf:
         remark = f" ({result.remark})" if result.remark else ""
         console.print(Text(f"  {_verdict(result.perf)}{remark}"), soft_wrap=True)
+        for line in failure_lines(result.perf):
+            console.print(Text(f"  {line}", "yellow"), soft_wrap=True)
     console.print()
 
 
@@ -44,8 +50,16 @@ def _headline(result: FindResult) -> str:
         return f"{where}: {result.reason}"
     count = len(result.ranked)
     end = ", interrupted" if result.interrupted else ""
-    solvers = "1 solver" if count == 1 else f"{count} solvers"
-    return f"{where}: {solvers} in {result.seconds:.1f} s{end}"
+    return f"{where}: {numbered(count, 'solver')} in {result.seconds:.1f} s{end}"
+
+
+def _refusing(result: FindResult) -> list[str]:
+    """``2 solvers cannot do it: cblas, mkl (--verbose says why)``."""
+    names = [one.solver for one in result.solvers if one.status == NOT_APPLICABLE]
+    if not names:
+        return []
+    who = numbered(len(names), "solver")
+    return [f"{who} cannot do it: {', '.join(names)} (--verbose says why)"]
 
 
 def _refusals(result: FindResult) -> list[str]:
@@ -62,10 +76,8 @@ def _verdict(perf: TuneResult) -> str:
     if perf.status is Outcome.FAILED:
         return f"nothing that was built runs: {perf.reason}"
     if perf.reason:
-        return f"{perf.status}: {perf.reason}"
+        return f"{perf.status.word}: {perf.reason}"
     gain, rival = perf.speedup.baseline, library_name(perf.baseline)
     rival = "the default" if perf.baseline == DEFAULT else rival
-    return (
-        f"{perf.status}: {perf.solver} is {gain_text(gain.ratio, gain.low, gain.high)} times as "
-        f"fast as {rival}"
-    )
+    times = gain_text(gain.ratio, gain.low, gain.high)
+    return f"{perf.status.word}: {perf.solver} is {times} times as fast as {rival}"

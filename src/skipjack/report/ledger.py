@@ -9,8 +9,12 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from skipjack.bank import PRINTED_FORMAT, BankEntry, printed_entry
+from skipjack.core.config import settings_text
+from skipjack.core.device import name_of_class
+from skipjack.core.protocol import protocol_record
 from skipjack.core.trial import Trial
-from skipjack.ledger import Ledger, StudyRecord
+from skipjack.ledger import Ledger, StudyRecord, VerdictRecord, verdict_word
 from skipjack.reading import numbered
 from skipjack.report import screen
 from skipjack.report.numbers import metric_text, time_text
@@ -18,14 +22,43 @@ from skipjack.report.numbers import metric_text, time_text
 
 def problem_records(ledger: Ledger, problem: str) -> list[dict[str, Any]]:
     """Studies with their trials, then verdicts, as JSON values."""
-    records: list[dict[str, Any]] = []
-    for study in ledger.studies(problem):
-        trials = [_trial_record(trial) for trial in ledger.trials(study.id)]
-        records.append({"format": 1, "kind": "study", **asdict(study), "trials": trials})
-    for verdict in ledger.verdicts(problem):
-        record = {**asdict(verdict), "status": verdict.outcome, "config": dict(verdict.config)}
-        records.append({"format": 1, "kind": "verdict", **record})
-    return records
+    studies = [_study_record(ledger, study) for study in ledger.studies(problem)]
+    return [*studies, *map(_verdict_record, ledger.verdicts(problem))]
+
+
+def _study_record(ledger: Ledger, study: StudyRecord) -> dict[str, Any]:
+    return {
+        "format": PRINTED_FORMAT,
+        "kind": "study",
+        **asdict(study),
+        **_device(study.device),
+        "protocol": protocol_record(study.protocol),
+        "trials": [_trial_record(trial) for trial in ledger.trials(study.id)],
+    }
+
+
+def _verdict_record(verdict: VerdictRecord) -> dict[str, Any]:
+    """`entry` is what the bank was offered; None where it was offered nothing."""
+    try:
+        entry = printed_entry(BankEntry.from_record(dict(verdict.record)))
+    except ValueError:
+        entry = None
+    return {
+        "format": PRINTED_FORMAT,
+        "kind": "verdict",
+        "study": verdict.study,
+        "problem": verdict.problem,
+        **_device(verdict.device),
+        "solver": verdict.solver,
+        "config": dict(verdict.config),
+        "status": verdict.outcome,
+        "entry": entry,
+        "created": verdict.created,
+    }
+
+
+def _device(class_key: str) -> dict[str, str]:
+    return {"device": name_of_class(class_key), "device_class": class_key}
 
 
 def _trial_record(trial: Trial) -> dict[str, Any]:
@@ -42,15 +75,17 @@ def print_problem(ledger: Ledger, problem: str, limit: int) -> None:
     """Studies, their best trials, failures by reason, verdicts."""
     console = screen.out()
     count = len(ledger.measurements(problem))
-    console.print(Text(f"{problem}: {count} blocks of samples"))
+    console.print(Text(f"{problem}: {numbered(count, 'block')} of samples"))
     for study in ledger.studies(problem):
         _print_study(ledger, study, limit)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="verdicts", title_justify="left")
+    console.print("verdicts", style="italic")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("when", "verdict", "solver", "config"):
-        table.add_column(name)
+        table.add_column(name, no_wrap=name != "config")
     for verdict in ledger.verdicts(problem):
-        table.add_row(verdict.created, verdict.outcome, verdict.solver, Text(str(verdict.config)))
-    console.print(table)
+        word = verdict_word(verdict.outcome)
+        table.add_row(verdict.created, word, verdict.solver, Text(settings_text(verdict.config)))
+    screen.print_table(table, console)
 
 
 def _print_study(ledger: Ledger, study: StudyRecord, limit: int) -> None:
@@ -62,11 +97,14 @@ def _print_study(ledger: Ledger, study: StudyRecord, limit: int) -> None:
         f"study {study.id}: {study.solver} by {study.searcher}, seed {study.seed}, "
         f"{numbered(len(trials), 'trial')}, {len(failed)} failed"
     )
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=Text(title), title_justify="left")
+    # Not as the table's own title, which would be wrapped to the width of the table.
+    console.print()
+    console.print(Text(title, "italic"), soft_wrap=True)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     metric, _, direction = study.objective.partition(";")[0].rpartition(":")
     timed = metric == "time_ns"
-    table.add_column("time" if timed else metric, justify="right")
-    table.add_column("spread", justify="right")
+    table.add_column("time" if timed else metric, justify="right", no_wrap=True)
+    table.add_column("spread", justify="right", no_wrap=True)
     table.add_column("config")
     for trial in ranked[:limit]:
         value = trial.value or 0.0
@@ -74,7 +112,9 @@ def _print_study(ledger: Ledger, study: StudyRecord, limit: int) -> None:
         # What is to be large is kept with its sign turned.
         measured = -value if direction == "max" else value
         shown = time_text(value) if timed else metric_text(measured)
-        table.add_row(shown, spread, Text(str(trial.config)))
-    console.print(table)
+        # What is not a time is of a sweep, whose settings mean what they say.
+        settings = settings_text(trial.config) if timed else str(trial.config)
+        table.add_row(shown, spread, Text(settings))
+    screen.print_table(table, console)
     for trial in failed[:limit]:
         console.print(Text(f"  {trial.status}: {trial.config}: {trial.reason}"))

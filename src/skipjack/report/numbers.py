@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+_RATES = ((1e6, "P"), (1e3, "T"), (1.0, "G"))
 _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 
 
@@ -16,6 +18,20 @@ def time_text(ns: float | None) -> str:
         if ns >= unit:
             return f"{ns / unit:.3g} {name}" if ns / unit < 1000 else f"{ns / unit:.0f} {name}"
     return f"{ns:.2g} ns"
+
+
+def time_unit(times_ns: Sequence[float]) -> tuple[float, str]:
+    """In nanoseconds, and its name: the one in which the least of these is 1 or more."""
+    least = min((ns for ns in times_ns if isfinite(ns)), default=1.0)
+    return next(((unit, name) for unit, name in _TIMES if least >= unit), _TIMES[-1])
+
+
+def rate_text(giga: float | None, unit: str) -> str:
+    """``109.5 GFLOP/s``, ``633.7 TFLOP/s``, ``4.1 TB/s``; `unit` is the number's, as ``GB/s``."""
+    if giga is None or not isfinite(giga):
+        return "-"
+    factor, prefix = next((step for step in _RATES if giga >= step[0]), _RATES[-1])
+    return f"{giga / factor:.1f} {prefix}{unit.removeprefix('G')}"
 
 
 def size_text(count: int) -> str:

@@ -9,6 +9,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from skipjack.core.config import settings_text
 from skipjack.report.numbers import gain_text, size_text, time_text
 
 _COLUMNS = ("time", "spread", "x first", "workspace", "trials")
@@ -18,11 +19,11 @@ _OK = "ok"
 def ranking_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Solvers as JSON has them, fastest first; those that failed with their reason."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("", justify="right", no_wrap=True)
+    table.add_column("rank", justify="right", no_wrap=True)
     table.add_column("solver", no_wrap=True)
     for name in _COLUMNS:
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("config", overflow="fold")
+    table.add_column("config")
     for number, row in enumerate(rows, 1):
         if row.get("status") != _OK:
             failed = Text(f"{row.get('status')}: {row.get('reason')}", style="red")
@@ -46,6 +47,6 @@ def _cells(row: Mapping[str, Any], number: int) -> list[str]:
 
 
 def _config(row: Mapping[str, Any]) -> Text:
-    settings = " ".join(f"{name}={value}" for name, value in row.get("config", {}).items())
+    settings = settings_text(row.get("config", {}))
     reason = row.get("reason")
     return Text(f"{settings or '-'}{f' ({reason})' if reason else ''}")

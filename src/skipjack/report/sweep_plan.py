@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skipjack.reading import numbered
 from skipjack.report import screen
 from skipjack.report.numbers import duration_text
 from skipjack.sweep.foreseeing import Foreseen
@@ -27,9 +28,9 @@ def print_plan(seen: Foreseen) -> None:
     out.print(f"builds: {plan.builds}{kept}")
     each = f" of {seen.repeats} runs each" if seen.repeats > 1 else ""
     out.print(f"points to run: {plan.runs - seen.known}{each}, {seen.known} are known")
-    out.print(f"confirming: up to {seen.extra} runs more")
+    out.print(f"confirming: up to {numbered(seen.extra, 'more run')}")
     if seen.at_most is not None:
-        out.print(f"The search makes at most {seen.at_most} runs.")
+        out.print(f"The search makes at most {numbered(seen.at_most, 'run')}.")
     out.print(f"cost: {_cost(seen)}")
     if seen.simulated:
         out.print("These points are from the file's synthetic results.")

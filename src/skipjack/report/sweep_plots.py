@@ -12,12 +12,14 @@ from skipjack.report.sweep_front_plot import draw_front
 from skipjack.report.sweep_heat_map import draw_heat_map
 from skipjack.report.sweep_page import page_text
 from skipjack.report.sweep_parallel import draw_parallel
+from skipjack.storage import output_directory
 from skipjack.storage.atomic import atomic_write
 from skipjack.sweep.result import SweepResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+__all__ = ["PlotsMissingError", "plots", "write_html", "write_plots"]
 Kind = Literal["svg", "png"]
 Pair = tuple[str, str]
 
@@ -42,7 +44,8 @@ def plots(
 def write_plots(
     result: SweepResult, directory: Path, kind: Kind = "svg", heat_map: Pair | None = None
 ) -> list[Path]:
-    """``best-so-far.svg`` and others in a directory that is there."""
+    """``best-so-far.svg`` and others in a directory, which is made if it is not there."""
+    output_directory(directory)
     paths = []
     for name, data in plots(result, kind, heat_map).items():
         paths.append(directory / f"{name}.{kind}")

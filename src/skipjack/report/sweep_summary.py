@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from skipjack.core.config import Config
 from skipjack.core.trial import Status
+from skipjack.reading import numbered
 from skipjack.report.numbers import duration_text, gain_text, metric_text
 from skipjack.report.sweep_points import PointSummary, one_line, point_text, setting_text
 from skipjack.sweep.result import SweepResult, SweepTrial
@@ -49,7 +50,7 @@ class LoserGroup:
     @property
     def title(self) -> str:
         """``out of memory: 3 points``."""
-        return f"{self.status.value.replace('_', ' ')}: {count(len(self.losers), 'point')}"
+        return f"{self.status.value.replace('_', ' ')}: {numbered(len(self.losers), 'point')}"
 
 
 def headline(result: SweepResult) -> str:
@@ -89,7 +90,7 @@ def verdicts(result: SweepResult) -> list[str]:
     lines = []
     if result.gain:
         gain = gain_text(result.gain.ratio, result.gain.low, result.gain.high)
-        pairs = count(result.gain.runs, "pair") + " of runs"
+        pairs = numbered(result.gain.runs, "pair") + " of runs"
         base = f" ({metric_text(result.baseline_value)})" if result.baseline_value else ""
         lines.append(f"{gain} times as good as the baseline{base}, from {pairs}")
     elif result.best == result.baseline:
@@ -128,9 +129,9 @@ def facts(result: SweepResult) -> str:
         f"{failed} failed" if failed else "",
     ]
     remarks = ", ".join(part for part in parts if part)
-    runs = count(len(result.trials) - refused, "run") + (f" ({remarks})" if remarks else "")
-    refusals = f"{count(refused, 'point')} refused" if refused else ""
-    builds = f"{count(result.builds, 'build')} made, {result.build_hits} reused"
+    runs = numbered(len(result.trials) - refused, "run") + (f" ({remarks})" if remarks else "")
+    refusals = f"{numbered(refused, 'point')} refused" if refused else ""
+    builds = f"{numbered(result.builds, 'build')} made, {result.build_hits} reused"
     return ", ".join(x for x in (runs, refusals, builds, duration_text(result.seconds)) if x)
 
 
@@ -138,9 +139,9 @@ def remarks(result: SweepResult, most: int = 8) -> list[str]:
     """The sweep's notes, then those of runs: each once, with how many runs have it."""
     tally = Counter(one_line(note) for trial in result.trials for note in trial.notes)
     lines = [one_line(note) for note in result.notes]
-    lines += [f"{count(runs, 'run')}: {note}" for note, runs in tally.most_common(most)]
+    lines += [f"{numbered(runs, 'run')}: {note}" for note, runs in tally.most_common(most)]
     left = len(tally) - most
-    return [*lines, f"{left} more kinds of notes in the files"] if left > 0 else lines
+    return [*lines, f"{numbered(left, 'more kind')} of notes in the files"] if left > 0 else lines
 
 
 def point_cells(summary: PointSummary) -> list[str]:
@@ -153,8 +154,3 @@ def point_cells(summary: PointSummary) -> list[str]:
 def overlay_text(result: SweepResult) -> str:
     """The best point as JSON, to lay over a config."""
     return json.dumps(dict(result.best or {}), indent=2, ensure_ascii=False)
-
-
-def count(number: int, noun: str) -> str:
-    """``1 run``, ``2 runs``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

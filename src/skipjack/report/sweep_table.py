@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from skipjack.reading import numbered
 from skipjack.report import screen
 from skipjack.report.numbers import metric_text
 from skipjack.report.sweep_pareto import pareto_front
@@ -32,7 +33,6 @@ from skipjack.report.sweep_summary import (
     remarks,
     verdicts,
 )
-from skipjack.report.table import width_of
 from skipjack.sweep.result import SweepResult
 
 TOP = 10
@@ -90,7 +90,7 @@ def _print_front(result: SweepResult, console: Console) -> None:
     if not front:
         return
     console.print()
-    title = f"the front: {len(front)} points that no other beats in everything"
+    title = f"the front: {numbered(len(front), 'point')} that no other beats in everything"
     columns = tuple(f"{one_line(o.metric)} ({o.direction})" for o in result.objectives)
     shown = front[:_FRONT]
     rows = [[metric_text(value) for value in summary.values] for summary in shown]
@@ -114,7 +114,7 @@ def _print_points(
     for cells, summary in zip(rows, points, strict=True):
         settings = [_setting(summary, name) for name in names]
         table.add_row(*cells, *settings, style="green" if summary.point == result.best else "")
-    if width_of(table, console) <= console.width:
+    if screen.fits(table, console):
         console.print(table)
         return
     for cells, summary in zip(rows, points, strict=True):
@@ -142,7 +142,7 @@ def _print_losers(group: LoserGroup, console: Console) -> None:
     table = _table("point", "reason", "log")
     for loser in shown:
         table.add_row(Text(loser.point), Text(loser.reason), Text(loser.log))
-    if width_of(table, console) <= console.width:
+    if screen.fits(table, console):
         console.print(table)
     else:
         for loser in shown:

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 from rich import box
 from rich.console import Console
-from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from skipjack.core.config import settings_text
 from skipjack.execute.statistics import Ratio
+from skipjack.reading import numbered
 from skipjack.report import screen
 from skipjack.report.library import library_cell, library_column, library_name
-from skipjack.report.numbers import gain_text, percent_text, time_text
+from skipjack.report.numbers import gain_text, percent_text, rate_text, time_text
 from skipjack.tuning import Limits
 from skipjack.tuning.result import DEFAULT, Outcome, TuneResult
 
@@ -29,22 +30,13 @@ _STYLES = {
 
 
 def print_results(results: Sequence[TuneResult], console: Console | None = None) -> None:
-    """One row a problem (or a block, where the screen is narrow), then configs and reasons."""
+    """One row for each problem, then configs and reasons."""
     console = console or screen.out()
-    table = results_table(results)
-    if width_of(table, console) <= console.width:
-        console.print(table)
-    else:
-        _print_blocks(results, console)
+    screen.print_table(results_table(results), console)
     for result, name in zip(results, _names(results), strict=True):
         style = "red" if result.status is Outcome.FAILED else ""
         for line in _remarks(result, name):
             console.print(Text(line, style=style), soft_wrap=True)
-
-
-def width_of(table: Table, console: Console) -> int:
-    """What the table needs so that nothing is cut."""
-    return Measurement.get(console, console.options.update(max_width=1000), table).maximum
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +69,6 @@ class _Columns:
         return cells | counts | {"s": f"{result.seconds:.1f}"}
 
     def _times(self, result: TuneResult) -> dict[str, str]:
-        rate, unit = result.rate
         untuned = {"untuned": time_text(result.untuned_ns)} if self.untuned else {}
         library = {} if self.library == DEFAULT else {self.library: self._library(result)}
         return {
@@ -86,7 +77,7 @@ class _Columns:
             **library,
             "tuned": time_text(result.time_ns),
             "spread": f"{100 * result.spread:.1f} %",
-            "rate": f"{rate:.1f} {unit}",
+            "rate": rate_text(*result.rate),
             "of peak": percent_text(result.peak_share),
         }
 
@@ -115,16 +106,9 @@ def results_table(results: Sequence[TuneResult]) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("bank", no_wrap=True)
     for result, name, cells in zip(results, _names(results), rows, strict=True):
-        bank = Text(str(result.status), style=_STYLES[result.status])
+        bank = Text(result.status.word, style=_STYLES[result.status])
         table.add_row(name, *cells.values(), bank)
     return table
-
-
-def _print_blocks(results: Sequence[TuneResult], console: Console) -> None:
-    for result, name in zip(results, _names(results), strict=True):
-        console.print(Text(f"{name}: {result.status}", style=_STYLES[result.status]))
-        for heading, cell in _Columns.of([result]).cells(result).items():
-            console.print(Text(f"  {heading:>9}  {cell}"))
 
 
 def _gain(ratio: Ratio | None) -> str:
@@ -156,22 +140,27 @@ def _remarks(result: TuneResult, key: str) -> list[str]:
     lines = [f"{key}: {result.reason}"]
     if result.status is not Outcome.FAILED:
         count = len(result.ties)
-        ties = f", tied with {count} {'other' if count == 1 else 'others'}" if count else ""
-        lines = [f"{key}: {result.solver} {result.best}{ties}"]
+        ties = f", tied with {numbered(count, 'other')}" if count else ""
+        lines = [f"{key}: {result.solver} {settings_text(result.best)}{ties}"]
         for name, gain in result.speedup.vendors.items():
             if name != result.baseline:
                 lines.append(f"  {_gain(gain)} over {library_name(name)}")
         if result.reason:
             lines.append(f"  {result.reason}")
-    lines += _searched(result)
-    if result.failures:
-        reason, count = result.failures[0]
-        failed = sum(number for _, number in result.failures)
-        most = "all" if count == failed else f"{count} of them"
-        lines.append(
-            f"  {failed} of {len(result.trials)} configs failed, {most} because of {reason}"
-        )
-    return lines
+    return [*lines, *_searched(result), *(f"  {line}" for line in failure_lines(result))]
+
+
+def failure_lines(result: TuneResult) -> list[str]:
+    """``3 of 8 configs failed (2 crash, 1 wrong), 2 of them because of crash: ... SIGILL``."""
+    if not result.failures:
+        return []
+    reason, count = result.failures[0]
+    by_status = result.failed_by_status
+    failed = sum(by_status.values())
+    most = "all" if count == failed else f"{count} of them"
+    counts = ", ".join(f"{number} {status}" for status, number in by_status.items())
+    tried = numbered(len(result.trials), "config")
+    return [f"{failed} of {tried} failed ({counts}), {most} because of {reason}"]
 
 
 def _searched(result: TuneResult) -> list[str]:

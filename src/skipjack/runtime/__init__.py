@@ -9,13 +9,20 @@ if TYPE_CHECKING:
     from skipjack.runtime.bank_lookup import explain, lookup, reload
     from skipjack.runtime.gpu_kernel import GpuKernel
     from skipjack.runtime.kernel import TunedKernel
-    from skipjack.runtime.kernel_cache import CacheStatus, cache_status, keep_within_limit
-    from skipjack.runtime.kernel_code import KernelCode, banked_again, callable_of
+    from skipjack.runtime.kernel_cache import (
+        CacheStatus,
+        ReleasedKernels,
+        cache_status,
+        keep_within_limit,
+        release_kernels,
+    )
+    from skipjack.runtime.kernel_code import KernelCode, banked_again, callable_of, named_again
     from skipjack.runtime.kernel_file import Kernels, kernels
     from skipjack.runtime.library_kernel import LibraryKernel
     from skipjack.runtime.placing import NoGpuError, place
     from skipjack.runtime.policy import (
         ENFORCE_VARIABLE,
+        POLICY_ARGUMENTS,
         TuningPolicy,
         current_policy,
         in_force,
@@ -32,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENFORCE_VARIABLE",
+    "POLICY_ARGUMENTS",
     "Banked",
     "BoundKernel",
     "CacheStatus",
@@ -42,6 +50,7 @@ __all__ = [
     "LibraryKernel",
     "NoGpuError",
     "ProposedConfig",
+    "ReleasedKernels",
     "SystemBank",
     "TunedKernel",
     "TuningPolicy",
@@ -63,10 +72,12 @@ __all__ = [
     "lookup",
     "make_policy",
     "mode_of_decorated",
+    "named_again",
     "place",
     "policy_variables",
     "ranked_program",
     "register_heuristic",
+    "release_kernels",
     "reload",
     "set_tuning_policy",
     "ship",
@@ -102,14 +113,18 @@ _HOMES = {
     "kernel_key": "skipjack.runtime.verified",
     "kernels": "skipjack.runtime.kernel_file",
     "lookup": "skipjack.runtime.bank_lookup",
+    "named_again": "skipjack.runtime.kernel_code",
     "place": "skipjack.runtime.placing",
     "ranked_program": "skipjack.runtime.ranks",
+    "ReleasedKernels": "skipjack.runtime.kernel_cache",
+    "release_kernels": "skipjack.runtime.kernel_cache",
     "reload": "skipjack.runtime.bank_lookup",
     "ENFORCE_VARIABLE": "skipjack.runtime.policy",
     "TuningPolicy": "skipjack.runtime.policy",
     "current_policy": "skipjack.runtime.policy",
     "mode_of_decorated": "skipjack.runtime.policy",
     "in_force": "skipjack.runtime.policy",
+    "POLICY_ARGUMENTS": "skipjack.runtime.policy",
     "make_policy": "skipjack.runtime.policy",
     "policy_variables": "skipjack.runtime.policy",
     "set_tuning_policy": "skipjack.runtime.policy",

@@ -1,4 +1,4 @@
-"""Which NumPy arrays a kernel takes: checked against its problem, or refused in a sentence.
+"""Which arrays a kernel takes: checked against its problem, or refused in a sentence.
 
 A kernel reads and writes memory by address, so that nothing is called on arrays that were not
 checked.
@@ -59,7 +59,8 @@ class KernelArguments:
     def arrays(self, inputs: Sequence[Array], out: Out, copies: bool) -> dict[str, Array]:
         """All arrays by name: inputs as a kernel needs them, copied only if that is allowed.
 
-        Outputs that are not given are made. `UsageError` says what does not fit.
+        Those of others are seen as NumPy arrays. Outputs that are not given are made. `UsageError`
+        says what does not fit.
         """
         if len(inputs) != len(self.inputs):
             raise UsageError(
@@ -76,18 +77,35 @@ class KernelArguments:
                 array = aligned(tensor.shape, self.dtypes[tensor.name])
             else:
                 listed = isinstance(out, list | tuple)
-                self._check_output(array, tensor, arrays, f"out[{number}]" if listed else "")
+                name = f"out[{number}]" if listed else tensor.name
+                array = self._writeable(array, tensor, arrays, name)
             arrays[tensor.name] = array
         return arrays
 
-    def result(self, arrays: Mapping[str, Array]) -> Array | tuple[Array, ...]:
-        """What a call gives: the output, or a tuple of several."""
-        results = tuple(arrays[name] for name in self.output_names)
-        return results if len(results) > 1 else results[0]
+    def result(self, arrays: Mapping[str, Array], inputs: Sequence[Any], out: Out) -> Any:
+        """What a call of these inputs gives: the output, or a tuple of several.
 
-    def _readable(self, array: Array, tensor: Tensor, copies: bool) -> Array:
+        Outputs that were given are given back; those that were made are tensors of PyTorch where
+        all inputs are.
+        """
+        given = given_outputs(self._problem, self.output_names, out)
+        results = []
+        for name in self.output_names:
+            own = given.get(name)
+            results.append(_made_for(inputs, arrays[name]) if own is None else own)
+        return tuple(results) if len(results) > 1 else results[0]
+
+    def seen(self, inputs: Sequence[Any], out: Any) -> tuple[Sequence[Array], Any]:
+        """Inputs and one output as NumPy arrays; `UsageError` says what is none."""
+        names = [tensor.name for tensor in self.inputs]
+        names += ["an input"] * (len(inputs) - len(names))  # too many, which is told later
+        arrays = [_as_numpy(array, name) for array, name in zip(inputs, names, strict=False)]
+        return arrays, None if out is None else _as_numpy(out, self.output_names[0])
+
+    def _readable(self, given: Any, tensor: Tensor, copies: bool) -> Array:
         """An input as a kernel needs it."""
-        lacks = _lacks(self._checked(array, tensor, tensor.name))
+        array = self._checked(given, tensor, tensor.name)
+        lacks = _lacks(array)
         if not lacks:
             return array
         if not copies:
@@ -97,20 +115,20 @@ class KernelArguments:
             )
         return np.require(array, requirements=("C", "A"))
 
-    def _check_output(
-        self, array: Array, tensor: Tensor, others: Mapping[str, Array], given_as: str
-    ) -> None:
-        name = given_as or tensor.name
-        lacks = _lacks(self._checked(array, tensor, name), written=True)
+    def _writeable(
+        self, given: Any, tensor: Tensor, others: Mapping[str, Array], name: str
+    ) -> Array:
+        """An output that was given."""
+        array = self._checked(given, tensor, name)
+        lacks = _lacks(array, written=True)
         if lacks:
             raise UsageError(f"{name} is not {lacks}, as an array that is written must be")
         if any(np.may_share_memory(array, other) for other in others.values()):
             raise UsageError(f"{name} must not overlap an input or another output")
+        return array
 
-    def _checked(self, array: Array, tensor: Tensor, name: str) -> Array:
-        shape, storage = tensor.shape, self.dtypes[tensor.name]
-        if not isinstance(array, np.ndarray):
-            raise UsageError(f"{name} must be a NumPy array, not {type(array).__name__}")
+    def _checked(self, given: Any, tensor: Tensor, name: str) -> Array:
+        shape, storage, array = tensor.shape, self.dtypes[tensor.name], _as_numpy(given, name)
         if _is_masked(array):
             raise UsageError(
                 f"{name} is a masked array, whose mask a kernel does not see; give its filled() "
@@ -123,6 +141,24 @@ class KernelArguments:
                 f"not {array.dtype} of shape {array.shape}"
             )
         return array
+
+
+def _as_numpy(array: Any, name: str) -> Array:
+    """The memory of an array as NumPy sees it; `UsageError`."""
+    if isinstance(array, np.ndarray):
+        return array
+    from skipjack.runtime.foreign_arrays import array_of  # most programs need none of it
+
+    return array_of(array, name)
+
+
+def _made_for(inputs: Sequence[Any], array: Array) -> Any:
+    """An output that was made, as what the inputs are: a tensor of PyTorch if all of them are."""
+    if not inputs or isinstance(inputs[0], np.ndarray):
+        return array
+    from skipjack.runtime.foreign_arrays import as_tensor, is_torch
+
+    return as_tensor(array) if is_torch(inputs) else array
 
 
 def _is_masked(array: Array) -> bool:

@@ -30,6 +30,7 @@ from skipjack.core.protocol import deployed_protocol, named_deployment, protocol
 from skipjack.errors import ProblemError, SkipjackError, UsageError
 from skipjack.native import cpu, llvm
 from skipjack.operations import comes_with_skipjack
+from skipjack.reading import numbered
 from skipjack.runtime.asking import AskedProblem, asked_problem, known_here
 from skipjack.runtime.kernel import TunedKernel
 from skipjack.runtime.kernel_code import (
@@ -123,6 +124,7 @@ def lookup(
     strict: bool = False,
     banks_only: bool = False,
     protocol: str | None = None,
+    pinned: Mapping[str, Value] | None = None,
 ) -> Found | None:
     """The best that is known of a problem on this device; None if nothing here can compute it.
 
@@ -134,6 +136,10 @@ def lookup(
     for a problem that is near, the first proposal of a solver, or a library. `source` of what is
     given says which. It is a `TunedKernel`, on a GPU a `GpuKernel`, or a `LibraryKernel` that calls
     a library in the same way and with the same checks; `solver` says what built it or is called.
+
+    `pinned` has settings that the kernel's config must have, as ``{"program": "two_pass"}``: banks
+    answer with what was tuned so, or with their best where it has them; without one, the first
+    config of a solver that has them is built. A library has none.
 
     `solver` and `config` name what is wanted; nobody else is asked then. If `strict`, only the
     user's bank is asked, and None is given if it does not know the problem. If `banks_only`, all
@@ -172,6 +178,8 @@ def lookup(
             question = (*question, *places, settings.plugins)
         if solver is not None or config is not None:
             question = (*question, solver, tuple(sorted((config or {}).items())))
+        if pinned:
+            question = (*question, "pinned", tuple(sorted(pinned.items())))
         known = _kept.get(question)
     except (TypeError, AttributeError):  # an argument of a wrong type
         known = None
@@ -189,7 +197,9 @@ def lookup(
             known.seen, known.writes = now, writes
             return known.kernel
     kernel: Found | None
-    kernel, pending, depends = _look_up(*asked, solver, config, strict, banks_only, protocol)
+    kernel, pending, depends = _look_up(
+        *asked, solver, config, strict, banks_only, protocol, pinned
+    )
     if kernel is not None or depends:
         lent_bytes = getattr(kernel, "lent_bytes", 0)
         gpus = None if kernel is None or _is_for_cpu(kernel) else _gpus_here()
@@ -227,6 +237,7 @@ def _look_up(
     strict: bool,
     banks_only: bool,
     protocol: str | None,
+    pinned: Mapping[str, Value] | None,
 ) -> tuple[Any, Any, tuple[object, ...]]:
     """The kernel, what is verified meanwhile, and what both depend on, as that was before."""
     began = monotonic()
@@ -238,6 +249,8 @@ def _look_up(
         _log_command(asked, threads, device, protocol, chosen)
     directory = str(chosen.user_dir) if settings else None
     request = AskedProblem(asked, threads, device, chosen, directory, strict, protocol)
+    if pinned:
+        return *_pinned(request, pinned, solver, config, banks_only), depends
     if solver is not None:
         from skipjack.runtime.answers import Question, explicit_answer
         from skipjack.runtime.placing import place
@@ -286,6 +299,30 @@ def _look_up(
 
         misses.note(placed, answer)
     return answer.kernel if answer else None, pending, depends
+
+
+def _pinned(
+    request: AskedProblem,
+    pinned: Mapping[str, Value],
+    solver: str | None,
+    config: Mapping[str, Value] | None,
+    banks_only: bool,
+) -> tuple[Any, None]:
+    """The kernel of a config with these settings; None if only banks are asked and none has it."""
+    from skipjack.runtime.answers import Question, pinned_answer
+    from skipjack.runtime.placing import place
+
+    if config is not None:
+        raise UsageError("config= names all settings: leave pinned= out")
+    on, protocol = place([request.problem], request.device, request.threads), request.protocol
+    question = Question(
+        *(request.problem, on, request.settings, request.directory),
+        patience_s=_ALL_PATIENCE_S,
+        protocol=None if protocol is None else named_deployment(on, protocol),
+        banks_only=banks_only,
+    )
+    answer = pinned_answer(question, pinned, solver, strict=request.strict)
+    return answer.kernel if answer else None, None
 
 
 def _is_unknown(question: Question) -> bool:
@@ -377,7 +414,8 @@ def _placed(asked: AskedProblem, policy: TuningPolicy) -> Question | None:
     if threads is not None and threads > cores:
         if asked.strict or asked.device not in (None, "cpu"):
             return None  # nothing was tuned for what is here
-        alone = f"{threads} threads were asked for, and this process may use {cores} cores"
+        usable = numbered(cores, "core")
+        alone = f"{threads} threads were asked for, and this process may use {usable}"
         threads = cores
     try:
         device = place([asked.problem], asked.device, threads)

@@ -1,12 +1,11 @@
-"""A tuned kernel as a Python function on NumPy arrays."""
+"""A tuned kernel as a Python function of arrays in the CPU's memory."""
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
-import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from skipjack.core.problem import Problem
 from skipjack.errors import SkipjackError
 from skipjack.native import llvm
 from skipjack.native.bound import BoundKernel, LoadedCode
+from skipjack.native.forks import Order, forks_wait_for
 from skipjack.native.memory import ALIGNMENT
 from skipjack.native.slots import Slots, workspace_bytes
 from skipjack.runtime.arguments import Array, KernelArguments, Out
@@ -34,11 +34,7 @@ _plain_calls = count()
 _empty, _ndarray, _BYTE = np.empty, np.ndarray, np.dtype(np.uint8)
 _loaded: weakref.WeakValueDictionary[tuple[str, str], LoadedCode] = weakref.WeakValueDictionary()
 _loading = Lock()
-if hasattr(os, "register_at_fork"):
-    # Nobody else may hold it in a forked process: there is nobody else.
-    os.register_at_fork(
-        before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_loading.release
-    )
+forks_wait_for(_loading, Order.LOADING)
 _dropped: list[llvm.Loader] = []
 """Of code that nobody has any more. It is freed when the next is loaded: garbage may be collected
 in the middle of anything."""
@@ -156,10 +152,20 @@ class TunedKernel:
 
     def _call(self, inputs: Sequence[Array], out: Out) -> Any:
         """Compute, with arrays that Python checks; later calls may be quicker."""
+        if self._plans and not isinstance(out, list | tuple | Mapping):
+            arrays = (*inputs, out) if out is not None else inputs
+            if not all(isinstance(array, _ndarray) for array in arrays):
+                return self._call_seen(inputs, out)
         result = self._bound(inputs, out, copies=True)()
         if self._plannable and not self._plans and next(_plain_calls) >= _FIRST_PLAIN_CALLS:
             self._plan()
         return result
+
+    def _call_seen(self, inputs: Sequence[Any], out: Any) -> Any:
+        """Compute with arrays of others, which native code checks once NumPy sees them."""
+        arrays, written = self._arguments.seen(inputs, out)
+        made = self(*arrays, out=written)
+        return self._arguments.result({self._arguments.output_names[0]: made}, inputs, out)
 
     def _plan(self) -> None:
         from skipjack.native.checked_call import CallPlan, native_check
@@ -182,7 +188,7 @@ class TunedKernel:
 
     def _bound(self, inputs: Sequence[Array], out: Out, copies: bool) -> BoundKernel:
         arrays = self._arguments.arrays(inputs, out, copies)
-        result = self._arguments.result(arrays)
+        result = self._arguments.result(arrays, inputs, out)
         return BoundKernel(self._code, Slots(self._slots, arrays), result, self._lock)
 
     def __reduce__(self) -> Again:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,13 +75,15 @@ def trim(settings: Settings) -> bool | None:
     """
     directory = settings.kernel_dirs[0]
     try:
-        status = cache_status(settings)
-        excess = status.used_bytes - settings.cache_limit
-        if excess <= 0:
+        if cache_status(settings).used_bytes <= settings.cache_limit:
             return True
-        goal = status.used_bytes - int(settings.cache_limit * _DOWN_TO)
         with FileLock(directory / "trim.lock", timeout_s=0):
-            freed = _free(settings, directory, goal)
+            # Looked at again: a process that held the lock until now may have made room.
+            used = cache_status(settings).used_bytes
+            excess = used - settings.cache_limit
+            if excess <= 0:
+                return True
+            freed = _free(settings, directory, used - int(settings.cache_limit * _DOWN_TO))
     except LockTimeoutError:
         return None
     except (SkipjackError, OSError) as error:
@@ -113,6 +115,33 @@ def _free(settings: Settings, directory: Path, goal: int) -> int:
         if not current or (timed and timed.artifact and not _is_stored(store, timed.artifact)):
             freed += _unlinked(Path(file.path))
     return freed
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedKernels:
+    """Machine code that was removed, or would be."""
+
+    kernels: int
+    bytes: int
+
+
+def release_kernels(
+    settings: Settings, digests: Collection[str], unused_since_ns: int, *, dry_run: bool = False
+) -> ReleasedKernels:
+    """Remove these artifacts, but what an entry names and what programs look up or run here.
+
+    What somebody has built or used since a moment stays: it may have been put there again.
+    """
+    directory = settings.kernel_dirs[0]
+    found = {one.path.name: one for one in ArtifactStore(directory).stored()}
+    records = [read_record(Path(one.path)) for one in record_files(directory)]
+    known = [record for record in records if record is not None]
+    dates = {name: one.used_ns for name, one in found.items()}
+    kept = _named(settings, known, dates) | {record.artifact for record in known}
+    free = [one for name, one in found.items() if name in digests and name not in kept]
+    free = [one for one in free if one.path not in in_use() and one.used_ns < unused_since_ns]
+    sizes = [one.size if dry_run else _removed(one) for one in free]
+    return ReleasedKernels(sum(size > 0 for size in sizes), sum(sizes))
 
 
 def _is_stored(store: ArtifactStore, digest: str) -> bool:

@@ -113,7 +113,8 @@ class CpuLibraryKernel(LibraryKernel):
         }
         assert isinstance(self._library, VendorSolver), "chosen by `library_kernel`"
         call = self._library.bind(self.problem, shaped)
-        return BoundLibraryCall(call, self._arguments.result(arrays), unmoved(arrays.values()))
+        result = self._arguments.result(arrays, inputs, out)
+        return BoundLibraryCall(call, result, unmoved(arrays.values()))
 
 
 class GpuLibraryKernel(LibraryKernel):

@@ -52,7 +52,7 @@ _VARIABLES = {
     "searchers": SEARCHERS_VARIABLE,
 }
 """Where the environment has what are arguments in code."""
-_ARGUMENTS = {name: f"the argument {name}" for name in _VARIABLES}
+POLICY_ARGUMENTS = {name: f"the argument {name}" for name in _VARIABLES}
 
 OFF, DB, REFRESH = "off", "db", "refresh"
 INCREMENTAL, EXHAUSTIVE, CLEAN = "incremental", "exhaustive", "clean"
@@ -94,6 +94,8 @@ class TuningPolicy:
     """Share of the program's kernel time that trials in the background may take."""
     searchers: tuple[tuple[str, str], ...] = ALL_CLASSES
     """Classes of operations that may be tuned, each with the searcher for it."""
+    starting_s: float = field(default=0.0, kw_only=True)
+    """How much longer a program waits for a first search, which starts processes."""
     stated: bool = field(default=True, compare=False)
     """Whether somebody chose the mode."""
     key: str = field(init=False, compare=False)
@@ -254,7 +256,7 @@ def make_policy(
     seconds: object = None,
     background: object = False,
     regret: object = None,
-    names: Mapping[str, str] = _ARGUMENTS,
+    names: Mapping[str, str] = POLICY_ARGUMENTS,
 ) -> TuningPolicy:
     """A policy of what was given; what means nothing is warned about once, and left out.
 
@@ -277,7 +279,7 @@ def policy_variables(
     background: bool = False,
     regret: str | None = None,
     searchers: Mapping[str, str] | None = None,
-    names: Mapping[str, str] = _ARGUMENTS,
+    names: Mapping[str, str] = POLICY_ARGUMENTS,
 ) -> dict[str, str]:
     """Variables that give a program this policy, without those that were not given.
 

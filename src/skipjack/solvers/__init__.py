@@ -9,6 +9,13 @@ if TYPE_CHECKING:
         definition_digest,
         source_key,
     )
+    from skipjack.solvers.pinning import (
+        named_pins,
+        pinned_solvers,
+        pinned_space,
+        read_pins,
+        spelled_pins,
+    )
     from skipjack.solvers.registry import (
         EXAMPLE_GPUS,
         building_for,
@@ -73,9 +80,13 @@ __all__ = [
     "find_solver",
     "for_gpus_alone",
     "is_for",
+    "named_pins",
     "names",
     "only_built_in",
     "only_solvers",
+    "pinned_solvers",
+    "pinned_space",
+    "read_pins",
     "refusal",
     "refusal_of_all",
     "register",
@@ -83,9 +94,10 @@ __all__ = [
     "solver_for",
     "solvers_for",
     "source_key",
+    "spelled_pins",
     "vendors_for",
 ]
-_MODULES = ("solver", "registry", "identity")
+_MODULES = ("solver", "registry", "identity", "pinning")
 """Where the names are, in the order in which they are looked for: the cheapest to load first."""
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from skipjack.core.config import Config
 from skipjack.core.objective import Direction
 from skipjack.core.trial import Trial
+from skipjack.reading import numbered
 from skipjack.sweep.measuring import Measuring
 from skipjack.sweep.result import Gain
 
@@ -122,7 +123,7 @@ def confirm(
     best = min(good, key=lambda finalist: finalist.value)
     if base is not None and base.held and base.value < best.value:
         return SweepVerdict(base, base, None, "nothing beats the base config: it is the best")
-    sentence = f"{len(best.values)} of {len(best.values)} confirming runs held"
+    sentence = f"{len(best.values)} of {numbered(len(best.values), 'confirming run')} held"
     passed_over = sum(f.searched < best.searched for f in tried if not f.held)
     if passed_over:
         sentence += f"; {passed_over} better in the search did not"
@@ -181,4 +182,4 @@ def _ratio(ours: float, theirs: float, direction: Direction) -> float:
 
 def _nothing_held(tried: Sequence[Finalist]) -> str:
     reason = next((f" ({f.reason})" for f in tried if f.reason), "")
-    return f"none of {len(tried)} finalists held in a confirming run{reason}"
+    return f"none of {numbered(len(tried), 'finalist')} held in a confirming run{reason}"

@@ -109,7 +109,12 @@ def default_proposal(problem: Problem, device: Device) -> DefaultProposal | None
         except UsageError:
             return None
         space = solver.space(problem, device)
-        return DefaultProposal(solver, space, Candidate(problem, solver.name, _first_config(space)))
+        return proposal_of(problem, solver, space)
+
+
+def proposal_of(problem: Problem, solver: BuildingSolver, space: Space) -> DefaultProposal:
+    """The first proposal of a solver in a space of its own."""
+    return DefaultProposal(solver, space, Candidate(problem, solver.name, _first_config(space)))
 
 
 def _first_config(space: Space) -> Config:

@@ -119,6 +119,10 @@ class BuildResult:
         """How many configs have an object file."""
         return sum(build.ok for build in self.builds)
 
+    def __repr__(self) -> str:
+        where = f"{self.problem.key} for {self.device.name}"
+        return f"<BuildResult {where}: {self.built} of {len(self.builds)} built by {self.solver}>"
+
     @property
     def gpu(self) -> bool:
         """Whether the kernels are for a GPU."""

@@ -9,6 +9,7 @@ from math import isfinite
 from skipjack.bank import BankEntry, Met
 from skipjack.bank.entry_evidence import number_or_none
 from skipjack.bank.evidence import is_library
+from skipjack.core.config import settings_text
 from skipjack.execute.confirm import ALPHA, LOOKS, MIN_EFFECT, Confirmation
 from skipjack.execute.statistics import Ratio, Timing, paired_ratio, summarize
 from skipjack.reading import quoted
@@ -43,6 +44,8 @@ class Contenders:
     """Whether the default is of a solver that was not asked for."""
     one_core: bool = False
     """Whether times are those on one core, which a disturbed call tells too."""
+    pinned: bool = False
+    """Whether settings are pinned: a library has none, and is no answer then."""
 
     @property
     def rivals(self) -> list[LoadedCandidate]:
@@ -122,8 +125,12 @@ class Decision:
     def faster_vendor(self) -> str:
         """A vendor's library that is confirmed faster than the winner, or nothing.
 
-        The fastest of them, unless the bank's is one of them and not confirmed to be slower.
+        The fastest of them, unless the bank's is one of them and not confirmed to be slower. None
+        where settings are pinned.
         """
+        return "" if self.contenders.pinned else self._fastest_vendor()
+
+    def _fastest_vendor(self) -> str:
         beating = {
             name: loaded
             for name, loaded in self.contenders.vendors.items()
@@ -263,6 +270,15 @@ class Decision:
         return loaded.cut_short or self._timed(loaded)
 
     def reason(self, outcome: Outcome) -> str:
+        """Why it ended so; empty where the winner says enough."""
+        told = self._reason(outcome)
+        library = self._fastest_vendor() if self.contenders.pinned else ""
+        if library and outcome is not Outcome.NOISY:
+            beside = f"{library} is faster, which has no such settings"
+            return f"{told}; {beside}" if told else beside
+        return told
+
+    def _reason(self, outcome: Outcome) -> str:
         if outcome is Outcome.VENDOR:
             return f"{self.faster_vendor()} is faster"
         if outcome is Outcome.NOISY:
@@ -280,7 +296,7 @@ class Decision:
             whose = ""
             if self.default and self.contenders.outside:
                 default = self.default.candidate
-                whose = f", {default.solver} with {default.config},"
+                whose = f", {default.solver} with {settings_text(default.config)},"
             return f"no gain over the default{whose} is confirmed to exceed {MIN_EFFECT:.0%}"
         if outcome is not Outcome.KEPT or held is None:
             return ""

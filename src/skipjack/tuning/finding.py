@@ -9,7 +9,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from skipjack.bank import FIND, REPLACED, BankEntry, Evidence, Met, replacing
-from skipjack.core.config import Config
+from skipjack.core.config import Config, settings_text
 from skipjack.core.problem import Problem
 from skipjack.core.study import Study
 from skipjack.core.trial import Candidate, Status
@@ -32,7 +32,7 @@ from skipjack.tuning.final import (
 from skipjack.tuning.limits import LIMITS, Limits
 from skipjack.tuning.loaded_candidate import LoadedCandidate
 from skipjack.tuning.options import TuneOptions
-from skipjack.tuning.result import FORMAT, Outcome, TuneResult, rounded
+from skipjack.tuning.result import FORMAT, Outcome, TuneResult, nanoseconds, rounded
 from skipjack.tuning.solver_search import SolverSearch
 from skipjack.tuning.starting_points import outdated
 from skipjack.tuning.strategy import FindStrategy
@@ -112,6 +112,15 @@ class FindResult:
     seconds: float = 0.0
     reason: str = ""
     interrupted: bool = False
+    device_class: str = ""
+    """The class key of the device."""
+
+    def __repr__(self) -> str:
+        where, ranked = f"{self.problem.key} on {self.device}: {self.status}", self.ranked
+        if not ranked:
+            return f"<FindResult {where}, {self.reason}>"
+        first = f"{ranked[0].solver} first with {nanoseconds(ranked[0].time_ns)}"
+        return f"<FindResult {where}, {len(ranked)} ranked, {first}>"
 
     @property
     def ranked(self) -> tuple[RankedSolver, ...]:
@@ -142,7 +151,7 @@ class FindResult:
             return f"{first.solver} and {perf.solver} are tied; their order is not significant"
         return (
             f"{first.solver} is first, but it is not confirmed to be more than {MIN_EFFECT:.0%} "
-            f"faster than {perf.solver} with {perf.best}"
+            f"faster than {perf.solver} with {settings_text(perf.best)}"
         )
 
     def kernel(self) -> TunedKernel | GpuKernel:
@@ -158,12 +167,14 @@ class FindResult:
             "format": FORMAT,
             "problem": self.problem.key,
             "device": self.device,
+            "device_class": self.device_class,
             "status": str(self.status),
             "solvers": [solver.to_json() for solver in self.solvers],
             "verdict": _verdict_json(perf) if perf else None,
             "remark": self.remark,
             "trials": len(perf.trials) if perf else 0,
             "failed": sum(trial.status.failed for trial in perf.trials) if perf else 0,
+            "failed_by_status": perf.failed_by_status if perf else {},
             "builds": perf.builds if perf else 0,
             "runs": perf.runs if perf else 0,
             "seconds": rounded(self.seconds),
@@ -183,6 +194,7 @@ def _verdict_json(perf: TuneResult) -> Mapping[str, Any]:
         "baseline": perf.baseline,
         "baseline_ns": rounded(perf.baseline_ns),
         "speedup": rounded(perf.speedup.baseline.ratio, 4),
+        "speedups": perf.speedup.to_json(),
         "vendor": perf.vendor,
         "vendor_ns": rounded(perf.vendor_ns),
         "as_called": perf.speedup.as_called.to_json() if perf.speedup.as_called else None,
@@ -303,7 +315,12 @@ def run_find(
         reason += ": it is for GPUs" if for_gpus_alone(problem, context.device) else ""
         refused = tuple(_refused(applicable))
         return FindResult(
-            problem, context.device.name, FindStatus.NOT_APPLICABLE, refused, reason=reason
+            problem,
+            context.device.name,
+            FindStatus.NOT_APPLICABLE,
+            refused,
+            reason=reason,
+            device_class=context.device.class_key,
         )
     chosen = options.completed(LIMITS, finding=True)
     strategy = FindStrategy(applicable.building, chosen.chosen_limits)
@@ -376,6 +393,7 @@ def _result(
         run.context.clock() - run.limit.started,
         _reason(ranking, run.limits),
         run.limit.interrupted,
+        run.context.device.class_key,
     )
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from skipjack.core.annotations import fits
+from skipjack.core.config import Value
 from skipjack.core.objective import Objective
 from skipjack.core.study import Budget
-from skipjack.errors import UsageError
+from skipjack.errors import ArgumentTypeError, UsageError
 from skipjack.interrupt import Interrupt
+from skipjack.solvers import spelled_pins
 from skipjack.tuning.context import Clock
 from skipjack.tuning.limits import LIMITS, Limits
 
@@ -47,6 +49,8 @@ class TuneOptions:
     seed: int = 0
     solver: str | None = None
     retune: bool = False
+    pinned: Mapping[str, Value] = field(default_factory=dict)
+    """Settings that all configs must have, as ``{"program": "two_pass"}``."""
     objective: Objective = field(default_factory=Objective)
     observer: Observer = _ignore
     limits: Limits | None = None
@@ -54,26 +58,35 @@ class TuneOptions:
 
     def __post_init__(self) -> None:
         if self.budget is not None and not isinstance(self.budget, Budget):
-            raise UsageError(
+            raise ArgumentTypeError(
                 f"budget is {self.budget!r}; write skipjack.core.study.Budget(trials=4) or "
                 "Budget(seconds=2.0)"
             )
         if self.limits is not None and not isinstance(self.limits, Limits):
-            raise UsageError(
+            raise ArgumentTypeError(
                 f"limits is {self.limits!r}; write dataclasses.replace(skipjack.tuning.Limits(), "
                 "finalists=8)"
             )
         if self.solver is not None and not isinstance(self.solver, str):
-            raise UsageError(
+            raise ArgumentTypeError(
                 f"solver is {self.solver!r}, not the name of one; to compare several, give "
                 "`solvers` to skipjack.find"
             )
         if not isinstance(self.searcher, str):
-            raise UsageError(f"searcher is {self.searcher!r}, not the name of one")
+            raise ArgumentTypeError(f"searcher is {self.searcher!r}, not the name of one")
+        if not fits(self.pinned, Mapping[str, Value]):
+            raise ArgumentTypeError(
+                f"pinned is {self.pinned!r}; give settings by name, as {{'program': 'two_pass'}}"
+            )
         if not fits(self.seed, int):
-            raise UsageError(f"seed is {self.seed!r}; give a whole number")
+            raise ArgumentTypeError(f"seed is {self.seed!r}; give a whole number")
         if self.seed < 0:
             raise UsageError(f"seed {self.seed} is negative; give 0 or more")
+
+    @property
+    def pins(self) -> dict[str, str]:
+        """The settings that are pinned, spelled."""
+        return spelled_pins(self.pinned)
 
     @property
     def chosen_limits(self) -> Limits:

@@ -14,8 +14,9 @@ from skipjack.core.problem import Problem
 from skipjack.core.trial import Trial
 from skipjack.errors import SkipjackError
 from skipjack.execute.statistics import Ratio
+from skipjack.ledger import verdict_word
 from skipjack.operations import bytes_moved, get
-from skipjack.runtime import KernelCode, banked_again, callable_of
+from skipjack.runtime import KernelCode, banked_again, callable_of, named_again
 
 if TYPE_CHECKING:
     from skipjack.runtime import GpuKernel, TunedKernel
@@ -29,14 +30,19 @@ DEFAULT = "default"
 
 
 class Outcome(StrEnum):
-    """How a tuning ended."""
+    """How a tuning ended: the value is stored, tables show its `word`."""
 
     BANKED = "banked"  # confirmed faster than what was used before; entered the bank
     KEPT = "kept"  # the bank's entry was tried again and nothing beat it
     RESERVED = "reserved"  # the gain is within the noise; the default is what to use
-    VENDOR = "vendor"  # a vendor's library is faster; the bank says so
+    VENDOR = "vendor"  # a library is faster; the bank says so
     NOISY = "noisy"  # too much else ran to compare; nothing was banked, what was banked stays
     FAILED = "failed"  # nothing ran
+
+    @property
+    def word(self) -> str:
+        """As people read it."""
+        return verdict_word(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +137,18 @@ class TuneResult:
     """Of the plain loops, where a solver of loop nests was asked for by name."""
     deployed: str = ""
     """The deployment that was timed, as ``native/hot``: see `skipjack.core.protocol`."""
+    device_class: str = ""
+    """The class key of the device: what the bank's entry is for."""
+    pinned: Mapping[str, str] = field(default_factory=dict)
+    """The settings that all configs had to have, spelled."""
+
+    def __repr__(self) -> str:
+        where = f"{self.problem.key} on {self.device}: {self.status}"
+        if self.status is Outcome.FAILED:
+            return f"<TuneResult {where}, {self.reason}>"
+        gain = f"{self.speedup.baseline.ratio:.3g} times as fast as {self.baseline}"
+        what = " ".join(part for part in (self.solver, str(self.best)) if part)
+        return f"<TuneResult {where}, {what}, {nanoseconds(self.time_ns)}, {gain}>"
 
     @property
     def baseline(self) -> str:
@@ -147,6 +165,12 @@ class TuneResult:
         """Why configs failed, and how many did for each reason, the most frequent first."""
         failed = (trial for trial in self.trials if trial.status.failed)
         return Counter(f"{trial.status}: {trial.reason}" for trial in failed).most_common()
+
+    @property
+    def failed_by_status(self) -> dict[str, int]:
+        """How many configs ended in each status of failure, the most frequent first."""
+        failed = (str(trial.status) for trial in self.trials if trial.status.failed)
+        return dict(Counter(failed).most_common())
 
     @property
     def vendor(self) -> str:
@@ -177,7 +201,12 @@ class TuneResult:
         """The winner as a function: of NumPy arrays, or of tensors on the GPU it was tuned on."""
         if self.code is None:
             raise SkipjackError(f"{self.problem.key} has no tuned kernel: {self.reason}")
-        again = banked_again(self.problem, self.device, protocol=self.deployed or None)
+        protocol = self.deployed or None
+        if self.pinned:
+            named = self.solver, self.best
+            again = named_again(self.problem, self.device, None, protocol, *named)
+        else:
+            again = banked_again(self.problem, self.device, protocol=protocol)
         return callable_of(self.problem, self.code, self.device, again, self.solver)
 
     @property
@@ -194,9 +223,11 @@ class TuneResult:
             "format": FORMAT,
             "problem": self.problem.key,
             "device": self.device,
+            "device_class": self.device_class,
             "deployed": self.deployed,
             "solver": self.solver,
             "config": dict(self.best),
+            "pinned": dict(self.pinned),
             "time_ns": rounded(self.time_ns),
             "spread": rounded(self.spread, 5),
             "default_ns": rounded(self.default_ns),
@@ -215,6 +246,7 @@ class TuneResult:
             "peak_share": rounded(self.peak_share, 4),
             "trials": len(self.trials),
             "failed": sum(trial.status.failed for trial in self.trials),
+            "failed_by_status": self.failed_by_status,
             "failures": [
                 {"reason": why, "count": count} for why, count in self.failures[:_REASONS]
             ],
@@ -235,6 +267,13 @@ class TuneResult:
             "interrupted": self.interrupted,
             "reason": self.reason,
         }
+
+
+def nanoseconds(time_ns: float | None) -> str:
+    """``1,234 ns``, or ``12.3 ns``."""
+    if time_ns is None:
+        return "-"
+    return f"{time_ns:,.0f} ns" if time_ns >= 100.0 else f"{time_ns:.3g} ns"
 
 
 def rounded(value: float | None, digits: int = 3) -> float | None:

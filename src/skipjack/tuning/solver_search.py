@@ -19,6 +19,7 @@ from skipjack.core.trial import Candidate, Trial
 from skipjack.errors import ForeignError, SpaceError, blaming
 from skipjack.ledger import BankedConfig, Ledger
 from skipjack.search import SearchContext, Searcher, create, fitting
+from skipjack.solvers import pinned_space
 from skipjack.solvers.identity import build_identity
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.tuning.context import TuningContext
@@ -144,7 +145,7 @@ def make_search(
     """A solver's space and study."""
     try:
         with blaming(f"solver {solver.name} asked for the space of {problem.key}"):
-            space = solver.space(problem, context.target)
+            space = pinned_space(solver.space(problem, context.target), options.pins)
             space.default()
     except SpaceError as error:
         # An empty space is the solver's fault: it should have refused the problem.

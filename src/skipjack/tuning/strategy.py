@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,7 +10,7 @@ from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.study import Budget
 from skipjack.core.trial import Candidate, Trial
-from skipjack.solvers import solvers_for
+from skipjack.solvers import pinned_solvers
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.tuning.limits import Limits
 from skipjack.tuning.options import TimeLimit
@@ -70,13 +70,15 @@ class TuneStrategy:
     solver: str | None = None
     """The only one that takes part, if one is named."""
     limits: Limits = field(default_factory=Limits)
+    pins: Mapping[str, str] = field(default_factory=dict)
+    """Settings that its configs must have."""
     prune_slow = False
     skip_failing_solvers = False
     compares = True
 
     def solvers(self, problem: Problem, device: Device) -> Sequence[BuildingSolver]:
         """The one named, or those that promise something, the most promising first."""
-        return solvers_for(problem, device, self.solver)
+        return pinned_solvers(problem, device, self.pins, self.solver)
 
     def again(self, known: Known) -> list[Candidate]:
         """The leaders, whichever solvers they are of."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, TypeVar
 
-from skipjack.bank import FIND, PERF, Met
+from skipjack.bank import FIND, Met, pinned_kind
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
 from skipjack.core.study import Budget, Study
@@ -26,7 +26,12 @@ from skipjack.operations import arrays_bytes
 from skipjack.runtime import why_stale
 from skipjack.solvers import solver_for
 from skipjack.solvers.solver import ImportingSolver, Solver
-from skipjack.tuning.applicable_solvers import DefaultProposal, compared, default_proposal
+from skipjack.tuning.applicable_solvers import (
+    DefaultProposal,
+    compared,
+    default_proposal,
+    proposal_of,
+)
 from skipjack.tuning.context import TuningContext
 from skipjack.tuning.decision import Contenders
 from skipjack.tuning.engine import LedgerBuffer, StudyEngine, Told
@@ -98,12 +103,14 @@ class StudyRun(StudyEngine):
         self._proposal: DefaultProposal | None = None
         if strategy.compares:
             with self.skipping_failures(log.debug):
-                self._proposal = default_proposal(problem, context.target)
+                self._proposal = self._first_proposal()
         if self._proposal and not self.evaluator.queue.knows(self._proposal.solver.name):
             self.evaluator.add_solver(self._proposal.solver, self._proposal.space)
         known = partial(context.bank.lookup, problem.key, context.device.class_key)
-        self.entry = known(PERF, context.protocol.deployed)
-        self.ranking = known(FIND, context.protocol.deployed)
+        self.kind = pinned_kind(options.pins)
+        """Of the entry that the run is about: those of other pins are no rivals."""
+        self.entry = known(self.kind, context.protocol.deployed)
+        self.ranking = known(FIND, context.protocol.deployed) if not options.pins else None
         self.stale = self.entry is not None and bool(why_stale(self.entry))
         """Whether the bank's entry is of another compiler or driver than today's."""
         self.also_timed: tuple[Candidate, ...] = ()
@@ -113,6 +120,13 @@ class StudyRun(StudyEngine):
         self.incumbent: Candidate | None = None
         self.ranked_first: Candidate | None = None
         """The first place of the ranking that the bank holds, if it can be built."""
+
+    def _first_proposal(self) -> DefaultProposal | None:
+        """What would run without tuning; of configs with the settings that are pinned."""
+        if not self.options.pins or not self.searches:
+            return default_proposal(self.problem, self.context.target)
+        first = self.searches[0]
+        return proposal_of(self.problem, first.solver, first.space)
 
     def study_of(self, solver: str) -> Study:
         """The study that a solver's results belong to; the leading one for all other solvers."""
@@ -375,6 +389,7 @@ class StudyRun(StudyEngine):
             self._lost(),
             outside=default is not None and default.candidate == self.outsider,
             one_core=device.kind == "cpu" and device.units == 1,
+            pinned=bool(self.options.pins),
         )
 
     def _incumbent_loaded(self) -> LoadedCandidate | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -12,6 +12,7 @@ from typing import TypeVar
 from skipjack import plugins
 from skipjack.bank import BankEntry
 from skipjack.core.annotations import checked
+from skipjack.core.config import Value
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.protocol import TimingProtocol, deployed_protocol
@@ -21,7 +22,14 @@ from skipjack.errors import SkipjackError, UsageError
 from skipjack.interrupt import Interrupt, Interrupted, watch_for_interrupt
 from skipjack.runtime import asked_problem, place
 from skipjack.settings import Settings, load_settings
-from skipjack.solvers import BuildingSolver, find_solver, solvers_for, vendors_for
+from skipjack.solvers import (
+    BuildingSolver,
+    find_solver,
+    named_pins,
+    pinned_solvers,
+    solvers_for,
+    vendors_for,
+)
 from skipjack.tuning.applicable_solvers import applicable_solvers
 from skipjack.tuning.context import DeviceContext, TuningContext
 from skipjack.tuning.finding import FindResult, run_find
@@ -140,7 +148,10 @@ def run_tune(
     interrupt: Interrupt | None = None,
 ) -> TuneResult:
     """Search for a while, judge the best, and keep what is known."""
-    strategy = TuneStrategy(options.solver, options.chosen_limits)
+    if options.pinned:
+        pins = named_pins(problem, context.target, options.pins, options.solver)
+        options = replace(options, pinned=pins)
+    strategy = TuneStrategy(options.solver, options.chosen_limits, options.pins)
     return _finished(StudyRun(context, problem, options, interrupt or Interrupt(), strategy))
 
 
@@ -210,6 +221,7 @@ def tune(
     plugins: str | Sequence[str] = (),
     deployed: str | None = None,
     caches: str | None = None,
+    pinned: Mapping[str, Value] | None = None,
 ) -> TuneResult:
     """Find the fastest way to compute a problem here, remember it, and give it back.
 
@@ -222,6 +234,9 @@ def tune(
     it: ``native`` on a CPU and ``graph`` on a GPU without the cost of the host, ``eager`` with it;
     ``hot`` or ``cold``. What is found is the answer to lookups of that deployment.
 
+    `pinned` has settings that all configs must have, as ``{"program": "two_pass"}``. What is found
+    is the answer to lookups with the same `pinned`, and to no others.
+
     After Ctrl-C what is known is written, and `KeyboardInterrupt` is raised.
     """
     settings = _settings(plugins)
@@ -231,10 +246,12 @@ def tune(
         seed=seed,
         solver=solver,
         retune=retune,
+        pinned=pinned or {},
     )
     # Before workers start: a wrong key should fail at once.
     asked = asked_problem(problem, dtype, layout=layout, direction=direction)
     here = place([asked], device, threads)
+    pinned_solvers(asked, here, options.pins, solver)
     with Tuner(settings, here, protocol=deployed_protocol(here, deployed, caches)) as tuner:
         return tuner.tune(asked, options)
 

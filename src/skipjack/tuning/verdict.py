@@ -10,6 +10,7 @@ from typing import Any
 
 from skipjack.bank import (
     BASELINE,
+    PINNED,
     REPLACED,
     BankEntry,
     Changes,
@@ -134,7 +135,9 @@ def _spent(run: StudyRun) -> dict[str, Any]:
     return {
         "problem": run.problem,
         "device": run.context.device.name,
+        "device_class": run.context.device.class_key,
         "deployed": run.context.protocol.deployed,
+        "pinned": run.options.pins,
         "trials": run.trials,
         "builds": run.evaluator.builds,
         "runs": run.evaluator.runs,
@@ -244,6 +247,7 @@ def _entry(run: StudyRun, result: TuneResult, decision: Decision) -> BankEntry:
         run,
         decision.vendors[vendor] if vendor else best,
         "tune",
+        kind=run.kind,
         time_ns=times[vendor] if vendor else timing.time_ns,
         default_ns=decision.default_ns(best),
         vendor_ns=times.get(gains.vendor_name),
@@ -259,6 +263,7 @@ def _entry(run: StudyRun, result: TuneResult, decision: Decision) -> BankEntry:
                 "ties": [dict(config) for config in result.ties] if own else [],
                 BASELINE: {"name": gains.baseline_name, **gains.baseline.to_json()},
                 "as_called": called.to_json() if called else None,
+                **({PINNED: run.options.pins} if run.options.pins else {}),
                 **replaced,
             }
         ),

@@ -6,10 +6,12 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from skipjack.execute.process import WorkerProcess
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
+from skipjack.fleet.worker_log import captured_log
 
 
 class StandIn:
@@ -18,6 +20,7 @@ class StandIn:
         self.children: list[WorkerProcess] = []
 
     def perform(self, task: Task) -> Outcome:
+        self.task = task
         verb, _, argument = task.plan.problem.partition(":")
         facts = str(getattr(self, verb)(argument) or "")
         logging.getLogger("stand_in").info("did %s", task.plan.problem)
@@ -35,6 +38,13 @@ class StandIn:
 
     def sleep(self, argument: str) -> None:
         time.sleep(float(argument))
+
+    def murmur(self, argument: str) -> None:
+        """Log something, and go on once there is a file of this name."""
+        with captured_log(job=self.task.job, attempt=self.task.attempt):
+            logging.getLogger("stand_in").warning("halfway there")
+            while not Path(argument).exists():
+                time.sleep(0.01)
 
     def end(self, argument: str) -> None:
         os.write(2, b"farewell\n")

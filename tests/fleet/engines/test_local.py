@@ -14,8 +14,8 @@ import pytest
 from stand_in_worker import make_none, make_stand_in
 
 from processes import PATIENCE_S, alive, gone
-from skipjack.errors import UsageError
-from skipjack.fleet.engine import Done
+from skipjack.errors import StorageError, UsageError
+from skipjack.fleet.engine import Done, RunningLog
 from skipjack.fleet.engines import seat
 from skipjack.fleet.engines.local import LocalEngine
 from skipjack.fleet.engines.placement import evaluator_cores
@@ -36,7 +36,7 @@ Start = Callable[..., LocalEngine]
 @pytest.fixture
 def start(user_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     """Engines of stand-ins, closed at the end of the test with nothing left of them."""
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
     with ExitStack() as opened:
 
         def begin(builders: int = 1, evaluators: int = 0, **options: object) -> LocalEngine:
@@ -67,6 +67,21 @@ def perform(engine: LocalEngine, problem: str, slot: str = BUILDER) -> str:
     (done,) = collect(engine, 1)
     assert done.outcome, done.lost
     return done.outcome.facts
+
+
+def test_what_a_worker_has_said_so_far_is_heard(start: Start, tmp_path: Path) -> None:
+    engine = start()
+    engine.submit(BUILDER, [task(7, f"murmur:{tmp_path / 'go'}", attempt=3)])
+    heard: list[RunningLog] = []
+    deadline = time.monotonic() + PATIENCE_S
+    while not heard and time.monotonic() < deadline:
+        assert engine.poll(0.1) == []
+        heard += engine.heard()
+    assert [(one.job, one.attempt) for one in heard] == [(7, 3)]
+    assert heard[0].text.endswith("WARNING stand_in: halfway there\n")
+    assert engine.heard() == [], "it said no more"
+    (tmp_path / "go").touch()
+    collect(engine, 1)
 
 
 def test_tasks_come_back_in_order_with_their_artifacts(start: Start) -> None:
@@ -109,7 +124,8 @@ def test_a_worker_that_is_killed_while_idle_costs_nothing(start: Start) -> None:
     engine = start()
     first = perform(engine, "where").split()[0]
     os.kill(int(first), signal.SIGKILL)
-    assert gone({int(first)})
+    # Until its last thread has ended, nobody can know that it will.
+    os.waitid(os.P_PID, int(first), os.WEXITED | os.WNOWAIT)
     assert perform(engine, "where").split()[0] != first
 
 
@@ -306,3 +322,13 @@ def test_what_ended_workers_left_beside_the_ledger_is_brought_in(
     copy.write_bytes((user_dir / "ledger.sqlite").read_bytes())
     with Ledger.open(tmp_path / "mine") as ledger:
         assert ledger.merge(copy).rows == 1
+
+
+def test_a_folder_for_locks_that_is_of_no_use_fails_before_any_job(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SKIPJACK_LOCK_DIR", str(tmp_path / "file"))
+    with pytest.raises(StorageError, match="cannot hold locks"):
+        start(evaluators=1)
+    start(evaluators=0)

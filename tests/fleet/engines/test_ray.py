@@ -16,7 +16,7 @@ from stand_in_worker import make_none, make_stand_in
 from processes import PATIENCE_S, alive, gone
 from skipjack.core.device import Device
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.fleet.engine import Done, Host
+from skipjack.fleet.engine import Done, Host, RunningLog
 from skipjack.fleet.engines import ray_cluster as cluster_view
 from skipjack.fleet.engines.ray_cluster import Node, NodeReport, Place, RayUnreachableError, places
 from skipjack.fleet.engines.ray_engine import RayEngine
@@ -102,6 +102,16 @@ def test_nodes_look_for_no_module_in_the_coordinators_directory(engine: RayEngin
     searched = perform(engine, "path", slot_of(engine)).split(os.pathsep)
     assert searched
     assert not {"", str(Path.cwd())} & set(searched)
+
+
+def test_what_a_worker_has_said_so_far_is_heard(engine: RayEngine, tmp_path: Path) -> None:
+    engine.submit(slot_of(engine), [task(7, f"murmur:{tmp_path / 'go'}", attempt=3)])
+    heard: list[RunningLog] = []
+    until(lambda: bool(heard.extend(engine.heard()) or heard), engine)
+    assert [(one.job, one.attempt) for one in heard] == [(7, 3)]
+    assert "halfway there" in heard[0].text
+    (tmp_path / "go").touch()
+    collect(engine, 1)
 
 
 def test_tasks_come_back_in_order_with_their_artifacts(engine: RayEngine) -> None:

@@ -72,6 +72,8 @@ def build(words: list[str]) -> int:
     context = Path(words[-1])
     files = [str(path.relative_to(context)) for path in context.rglob("*") if path.is_file()]
     (PLACE / "context.json").write_text(json.dumps(files))
+    (PLACE / "Dockerfile").write_bytes((context / "Dockerfile").read_bytes())
+    (PLACE / "buildkit.txt").write_text(os.environ.get("DOCKER_BUILDKIT", ""))
     if os.environ.get("STAND_IN_NO_BUILD"):
         return fail("manifest for rocm/dev:9.9 not found")
     print("Step 1/9 : FROM rocm")

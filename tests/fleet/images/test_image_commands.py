@@ -98,6 +98,64 @@ class TestBuilding:
             "BUILD_JOBS=4",
         ]
 
+    def test_access_for_the_build_is_passed_on_and_its_values_are_not(
+        self,
+        docker: StandIn,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        monkeypatch.setenv("SSH_AUTH_SOCK", "/run/agent")
+        monkeypatch.setenv("PIP_TOKEN", "geheim1")
+        monkeypatch.delenv("DOCKER_BUILDKIT", raising=False)
+        file = tmp_path / "token"
+        file.write_text("username=me\npassword=geheim2\n")
+        secrets = (f"id=git_credentials,src={file}", "id=pip,env=PIP_TOKEN")
+        words = ["--ssh", "default", *(each for one in secrets for each in ("--secret", one))]
+        done = image("build", "-t", "i", *words)
+        assert done.exception is None
+        (line,) = docker.asked()
+        label = ["--label", f"skipjack.version={skipjack.__version__}"]
+        assert line[line.index(label[0]) : -1] == [*label, *words]
+        made = (docker.place / "Dockerfile").read_text()
+        (step,) = (text for text in made.splitlines() if "git init" in text)
+        assert step.startswith(
+            "RUN --mount=type=ssh,id=default --mount=type=secret,id=git_credentials "
+            "--mount=type=secret,id=pip git init "
+        )
+        assert (docker.place / "buildkit.txt").read_text() == "1"
+        for text in (done.output, " ".join(line), made, *caplog.messages):
+            assert "geheim" not in text
+
+    def test_without_access_the_dockerfile_is_as_it_is(self, docker: StandIn) -> None:
+        assert image("build", "-t", "i").exception is None
+        assert (docker.place / "Dockerfile").read_bytes() == building.DOCKERFILE.read_bytes()
+        assert (docker.place / "buildkit.txt").read_text() == os.environ.get("DOCKER_BUILDKIT", "")
+
+    @pytest.mark.parametrize(
+        ("words", "complaint"),
+        [
+            (["--ssh", "default"], "--ssh default needs an ssh agent, and SSH_AUTH_SOCK"),
+            (["--ssh", "default=/no/key"], "--ssh default: there is no /no/key"),
+            (["--ssh", "="], "--ssh '=' is not an ssh agent"),
+            (["--secret", "geheim"], "--secret wants id=NAME,src=FILE or id=NAME,env=VARIABLE"),
+            (["--secret", "id=a,value=geheim"], "--secret wants id=NAME,src=FILE"),
+            (["--secret", "id=a,src=/no/file"], "--secret a: there is no file /no/file"),
+            (["--secret", "id=a,env=NOT_SET"], "--secret a: the variable NOT_SET is not set"),
+        ],
+    )
+    def test_access_that_is_not_there_starts_nothing(
+        self,
+        docker: StandIn,
+        monkeypatch: pytest.MonkeyPatch,
+        words: list[str],
+        complaint: str,
+    ) -> None:
+        monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+        said = sentence(image("build", "-t", "i", *words))
+        assert said.startswith(complaint) and "geheim" not in said
+        assert docker.calls() == []
+
     @pytest.mark.parametrize(
         ("words", "complaint"),
         [

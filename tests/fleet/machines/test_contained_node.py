@@ -193,5 +193,5 @@ def test_a_node_sees_its_own_folder_and_not_what_else_the_user_keeps(
 
 def test_a_gpu_that_is_missing_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contained_node, "find_gpus", lambda: [])
-    with pytest.raises(SkipjackError, match="0 GPUs for containers are here, 2 are registered"):
+    with pytest.raises(SkipjackError, match="found 0 GPUs for containers, but 2 are registered"):
         contained_node._gpus(REQUEST)

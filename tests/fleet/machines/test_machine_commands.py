@@ -135,7 +135,7 @@ def test_check_and_fleet_go_over_ssh(
     good("machine", "add", *two[0].options)
     good("machine", "add", "gpu7", "--host", "127.0.0.1", "--port", "1")
     error, text = bad("machine", "check", "m1", "gpu7")
-    assert str(error) == "1 of 2 machines are not fit: gpu7"
+    assert str(error) == "1 of 2 machines is not fit: gpu7"
     assert "gpu7: reachable: gpu7 (127.0.0.1 port 1) refuses connections" in text
     good("machine", "disable", "gpu7")
     port, file = str(free_port()), tmp_path / "address"

@@ -136,7 +136,7 @@ def test_the_gate_ends_with_one_sentence(shelf: Store, here: Path) -> None:
     write_db(here / FILE, (CONV_KEY, "ConvAsm", 0.08))
     compare("L", "--against", FILE)
     compare("L", "--against", FILE, "--fail-if-slower", "25%", "--fail-if-missing")
-    with pytest.raises(SkipjackError, match="1 of 1 problems is slower by more than 2 %") as error:
+    with pytest.raises(SkipjackError, match="1 of 1 problem is slower by more than 2 %") as error:
         compare("L", "--against", FILE, "--fail-if-slower", "2%")
     assert error.value.exit_code == 1
     with pytest.raises(SkipjackError, match="geometric mean is 25 % slower"):

@@ -16,6 +16,8 @@ from skipjack.fleet.records import Plan
 from skipjack.fleet.release.results.sources import found_in_file, found_in_label
 from skipjack.fleet.states import State
 from skipjack.fleet.store.store import Store
+from skipjack.interop.miopen import read_perf_sqlite
+from skipjack.interop.miopen.perf_sqlite import perf_devices
 
 Export = Callable[..., str]
 RANKING = {"solvers": [row("direct", 2000.0, config={"rows": 6}), row("onednn", 1000.0)]}
@@ -89,6 +91,24 @@ def test_a_release_with_an_alias(export: Export, found: Store) -> None:
         export("perf-db", *words, "--alias", "gfx906/60=gfx900/64")
 
 
+def test_one_file_for_all_devices(export: Export, found: Store) -> None:
+    words = ("perf-db", "-l", "L", "--one-file", "out/miopen.db")
+    said = export(*words, "--alias", f"gfx906/60={GPU}")
+    assert "out/miopen.db: 3 devices, " in said
+    assert "gfx906/60 has the rows of gfx908/120" in said
+    path = Path("out/miopen.db")
+    assert perf_devices(path) == ("gfx906/60", GPU, CPU)
+    assert read_perf_sqlite(path, "gfx906/60") == read_perf_sqlite(path, GPU) != []
+    manifest = json.loads(Path("out/manifest.json").read_text())
+    assert manifest["devices"] == ["gfx906/60", GPU, CPU]
+    export("perf-db", "-l", "L", "-o", "each", "--format", "miopen", "--sqlite")
+    for name, device in (("gfx90878.db", GPU), ("znver4_1.db", CPU)):
+        assert read_perf_sqlite(path, device) == read_perf_sqlite(Path("each") / name)
+    path.with_name("manifest.json").unlink()
+    with pytest.raises(UsageError, match="was not exported"):
+        export(*words)
+
+
 def test_unfinished_jobs_stop_it_unless_a_part_will_do(export: Export, found: Store) -> None:
     add_job(found, Plan("matmul:2x2x2:f32", CPU, "find"))
     with pytest.raises(UsageError, match="1 of 5 find jobs that are not done"):
@@ -131,6 +151,10 @@ def test_a_bank_without_anything_has_nothing_to_export(export: Export) -> None:
     ("words", "says"),
     [
         (("perf-db", "-o", "out", "--sqlite"), "for --format miopen"),
+        (("perf-db",), "give -o DIRECTORY, or --one-file"),
+        (("perf-db", "--one-file", "miopen.txt"), "database of SQLite; name it miopen.db"),
+        (("perf-db", "--one-file", "gfx90878.db"), "the name of one device's database"),
+        (("perf-db", "--one-file", "miopen.db", "--user", "-l", "L"), "user database holds one"),
         (("find-db", "-o", "out", "--partial"), "give -l as well"),
         (("find-db", "-o", "out", "--release", ""), "--release needs the name"),
         (("find-db", "-o", "out", "--release", " "), "no name of a release"),

@@ -94,14 +94,14 @@ def test_what_is_slower_is_not_promoted(
 ) -> None:
     record = Record(CONV_KEY, [Item("ConvAsm", f"0.04,0,{ALGORITHM}")])
     write_text_db(into / FDB, [record])
-    with pytest.raises(SkipjackError, match=r"nothing was promoted: 1 of 1 problems is slower"):
+    with pytest.raises(SkipjackError, match=r"nothing was promoted: 1 of 1 problem is slower"):
         promote(into, "L", "--fail-if-slower", "2%")
     assert read_text_db(into / FDB) == [record]
     with pytest.raises(SkipjackError, match="nothing was promoted"):
         promote(into, "L", "--fail-if-slower", "2%", "--json")
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["kind"] for line in lines] == ["problem", "summary"]
-    assert "1 of 1 problems is slower" in lines[-1]["failure"]
+    assert "1 of 1 problem is slower" in lines[-1]["failure"]
     promote(into, "L", "--fail-if-slower", "30%")
     assert len(Promotions(into).all()) == 1
 

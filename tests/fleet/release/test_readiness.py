@@ -42,6 +42,18 @@ def test_the_jobs_of_one_device_may_be_done(shelf: Store) -> None:
         readiness(shelf, "L", RANKINGS, "gfx900/56").check(partial=True)
 
 
+def test_tunings_of_miopen_that_stand_for_finds_are_called_tunings(shelf: Store) -> None:
+    for number in (1, 2):
+        add_job(shelf, keyed(number, "miopen"), state=State.NEW)
+    with pytest.raises(
+        UsageError, match=r"among its 2 tuning jobs \(2 new\); do them with .*-l L$"
+    ):
+        readiness(shelf, "L", RANKINGS).check()
+    add_job(shelf, keyed(1), state=State.NEW)
+    with pytest.raises(UsageError, match=r"among its 3 tuning and find jobs \(3 new\)"):
+        readiness(shelf, "L", RANKINGS).check()
+
+
 def test_without_jobs_of_the_kind_the_command_is_named(shelf: Store) -> None:
     add_job(shelf, keyed(1, "auto"), {})
     with pytest.raises(UsageError, match="no find jobs; skipjack run -l L --find makes"):

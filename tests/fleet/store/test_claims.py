@@ -2,9 +2,10 @@
 
 import threading
 from collections import Counter
+from dataclasses import replace
 
 import pytest
-from crew import SKYLAKE, ZEN, Crew, crew, load, on_sqlite, only, states
+from crew import LABEL, SKYLAKE, ZEN, Crew, crew, load, on_sqlite, only, states
 
 from skipjack.errors import UsageError
 from skipjack.fleet.records import Label, Plan, Want
@@ -60,6 +61,35 @@ def test_an_evaluator_gets_jobs_of_its_devices_only(store: Store) -> None:
     wants = [us.want(2, (SKYLAKE,), "a"), us.want(2, (ZEN, SKYLAKE), "b")]
     claimed = store.claim(us.owner, Stage.EVALUATE, wants)
     assert [(claim.job, claim.slot) for claim, _ in claimed] == [(*skylake, "a"), (*zen, "b")]
+
+
+def test_a_claim_can_be_for_some_devices_at_any_stage(store: Store) -> None:
+    zen = load(store, 2)
+    skylake = load(store, 2, device="skylake/1")
+    us = crew(store)
+    for stage in Stage:
+        want = [us.want(9, (ZEN, SKYLAKE) if stage is Stage.EVALUATE else ())]
+        claimed = store.claim(us.owner, stage, want, label=LABEL, only=["skylake/1"])
+        assert [claim.job for claim, _ in claimed] == skylake
+        if stage is Stage.BUILD:
+            for claim, _ in claimed:
+                us.settle(claim, Built())
+    assert {job.standing.state for job in store.jobs(device=ZEN.name)} == {State.NEW}
+    assert store.live(LABEL, devices=[ZEN.name]) == {State.NEW: len(zen)}
+
+
+def test_jobs_of_miopen_pass_a_builder_of_nothing_else(store: Store) -> None:
+    load(store, 2, device="gfx900/56")
+    plan = Plan("matmul:1x8x8", "gfx900/56")
+    store.add_jobs(Label(LABEL, "me"), [replace(plan, solver="miopen")])
+    store.add_jobs(Label(LABEL, "me"), [replace(plan, solver="find", searcher="miopen")])
+    us = crew(store)
+    for builds_for in ((), ("skylake/1",)):
+        want = replace(us.want(9), builds_for=builds_for)
+        claimed = store.claim(us.owner, Stage.BUILD, [want], label=LABEL)
+        assert [task.plan.solver for _, task in claimed] == ["miopen", "find"]
+        store.release(us.owner, [claim.job for claim, _ in claimed], "once more")
+    assert store.devices_of(LABEL, built=True) == {"gfx900/56": False}
 
 
 @on_sqlite

@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 
-from crew import ZEN, Crew, crew, load, on_sqlite
+import pytest
+from crew import LABEL, ZEN, Crew, crew, load, on_sqlite
 from sqlalchemy import update
 
+from skipjack.errors import UsageError
 from skipjack.fleet.engine import Host
+from skipjack.fleet.machines.registration import Registration
 from skipjack.fleet.records import Settlement
 from skipjack.fleet.states import Built, Event, Failed, Lost, Stage
 from skipjack.fleet.store import tables
@@ -40,6 +43,20 @@ def test_jobs_are_built_for_the_device_that_was_seen_last(store: Store) -> None:
     us = crew(store)
     store.register(Host("host", 8, 1, (newer,)), "local")
     assert us.claim(Stage.BUILD)[1].device == newer
+
+
+def test_a_machine_has_jobs_of_a_label_for_its_own_devices(store: Store) -> None:
+    store.register(Host("gpu7", 8, 1, (ZEN,)), "local")
+    load(store)
+    load(store, device="skylake/1")
+    store.add_registration(Registration("gpu8", "there", device="skylake/1"))
+    assert store.devices_at("gpu7", LABEL) == (ZEN.name,)
+    assert store.devices_at("gpu8", LABEL) == ("skylake/1",), "it never worked"
+    store.register(Host("other", 8, 1, (replace(ZEN, model="another one"),)), "local")
+    with pytest.raises(UsageError, match="no job of resnet is for a device of other, which has"):
+        store.devices_at("other", LABEL)
+    with pytest.raises(UsageError, match="did you mean gpu8 or gpu7"):
+        store.devices_at("gpu9", LABEL)
 
 
 def test_a_machine_that_keeps_failing_is_set_aside_until_it_is_resumed(store: Store) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 
 import pytest
+from crew import LABEL, ZEN, crew, load
 
 from skipjack.errors import UsageError
 from skipjack.fleet.store import bulk
 from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.problems import Added, NewProblem
+from skipjack.fleet.store.problem_list import ProblemFilter
+from skipjack.fleet.store.problems import Added, NewProblem, Provenance
 from skipjack.fleet.store.store import Store
 
 ON_SQLITE = pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
@@ -137,3 +139,38 @@ def test_two_imports_at_once_add_every_problem_once(store: Store, store_url: str
     total = sum(counted, Added())
     assert total == Added(1500, 3000, 1500)
     assert len(keys(store, tag="t")) == 1500
+
+
+def test_problems_are_listed_with_their_tags_and_last_measurement(store: Store) -> None:
+    load(store, 3)
+    one, two, three = (f"matmul:{size}x8x8" for size in (1, 2, 3))
+    us = crew(store)
+    us.build(b"code")
+    us.tell(finished=True)
+    assert store.tag([one, two], Provenance("night", True, "all.txt", "bert")) == 2
+    assert store.tag([one], Provenance("night")) == 0, "it stays as it is"
+    store.retire([three])
+    known = {listed.problem: listed for listed in store.problem_list(ProblemFilter(), 9)}
+    first, second, last = (known[key] for key in (one, two, three))
+    assert first.tags == (Provenance("night", True, "all.txt", "bert"), Provenance("tag"))
+    assert first.measured and (first.measured.machine, first.measured.device) == ("host", ZEN.name)
+    assert first.measured.at.startswith("20") and second.measured is None
+    assert (first.recurrent, first.retired, last.recurrent, last.retired) == (
+        True,
+        False,
+        False,
+        True,
+    )
+    night = {p.problem for p in store.problem_list(ProblemFilter("night", recurrent=True), 9)}
+    assert night == {one, two} and len(store.problem_list(ProblemFilter("night"), 1)) == 1
+    assert [p.problem for p in store.problem_list(ProblemFilter(retired=True), 9)] == [three]
+    assert store.problem_list(ProblemFilter("tag", ["relu"]), 9) == []
+    again, (result,) = store.problem(one)
+    assert again == first
+    assert (result.job, result.label, result.machine, result.gpu) == (1, LABEL, "host", "0")
+    assert store.untag([one, three], "night") == 1
+    assert [p.problem for p in store.problem_list(ProblemFilter("night"), 9)] == [two]
+    with pytest.raises(UsageError, match="does not know relu:1; skipjack import"):
+        store.tag([one, "relu:1"], Provenance("x"))
+    with pytest.raises(UsageError, match="did you mean night"):
+        store.untag([one], "nigt")

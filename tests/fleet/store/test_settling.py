@@ -3,6 +3,7 @@
 import pytest
 from crew import RESULT, ZEN, artifacts_of, crew, load, on_sqlite, only, rows, states
 
+from skipjack.fleet.engine import RunningLog
 from skipjack.fleet.records import LONGEST_LOG, Settlement
 from skipjack.fleet.states import (
     Built,
@@ -49,6 +50,30 @@ def test_a_job_goes_through_its_rounds_to_a_result(store: Store) -> None:
         ("told", 1, "evaluated"),
     ]
     assert store.stale(ZEN, "llvm 20", [1]) == set()
+
+
+def test_what_was_said_so_far_is_shown_until_the_whole_log_is_there(store: Store) -> None:
+    (id,) = load(store)
+    us = crew(store)
+    claim, _ = us.claim(Stage.BUILD)
+    for text in ("one\n", "one\ntwo\0\n"):
+        said = [RunningLog(id, claim.attempt, text), RunningLog(id, claim.attempt + 1, "of nobody")]
+        assert store.note_logs(us.owner, said) == 1
+        assert store.note_logs("another", said) == 0
+    (log,) = store.log(id)
+    assert (log.text, log.running, log.stage, log.machine) == (
+        "one\ntwo\ufffd\n",
+        True,
+        "build",
+        "host",
+    )
+    us.settle(claim, Built(), log="one\ntwo\nthree\n", overheard=True)
+    (log,) = store.log(id)
+    assert (log.text, log.running) == ("one\ntwo\nthree\n", False)
+    claim, _ = us.claim(Stage.EVALUATE)
+    store.note_logs(us.owner, [RunningLog(id, claim.attempt, "last words\n")])
+    us.settle(claim, Lost("killed"), log="killed", overheard=True)
+    assert [log.text for log in store.log(id)][1:] == ["last words\n", "killed"]
 
 
 def test_many_are_settled_at_once(store: Store) -> None:

@@ -6,11 +6,13 @@ import time
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from servers import Server
+from sqlalchemy import make_url, text
 from sqlalchemy.exc import DBAPIError
 
 from skipjack.errors import StorageError
-from skipjack.fleet.store import clock
+from skipjack.fleet.store import clock, opening
+from skipjack.fleet.store.connecting import engine_for
 from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.problems import NewProblem
 from skipjack.fleet.store.store import Store
@@ -101,3 +103,14 @@ def test_a_user_directory_that_is_read_only_and_has_no_store_has_no_jobs(
     make_read_only(disk)
     with pytest.raises(StorageError, match="there are no jobs"):
         open_store(settings=Settings(disk), to_read=True)
+
+
+def test_mysql_is_said_to_be_untested_and_mariadb_is_not(
+    mariadb: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_store(mariadb.fresh()):
+        assert "MySQL" not in caplog.text
+    # One that has not said what it is counts as MySQL, which has its driver.
+    opening._warn_of_mysql(engine_for(make_url("mysql+pymysql://me:secret@host/name")))
+    assert "is MySQL: MySQL is not tested; use MariaDB or PostgreSQL" in caplog.text
+    assert "secret" not in caplog.text

@@ -77,6 +77,9 @@ BEFORE_3 = {
 """A measurement as workers sent it in format 2."""
 
 
+OTHER = {"id": 2, "digest": "e", "key": "relu:8", "operation": "relu", "retired": True}
+
+
 def facts(content: dict[str, list[dict[str, Any]]]) -> str:
     """As a ledger writes them: columns in the order of its own tables."""
     ledger = sqlite3.connect(":memory:", isolation_level=None)
@@ -137,7 +140,11 @@ def _fill(store: Store) -> None:
     problem = {"id": 1, "digest": "d", "key": "matmul:8x8x8", "operation": "matmul", "created": 0}
     with store._engine.begin() as connection:
         connection.execute(insert(tables.problems).values(problem))
-        connection.execute(insert(tables.labels).values(id=1, name="L", owner="me", created=0))
+        for tag in ({"tag": "b", "recurrent": True, "source": "s"}, {"tag": "a", "source": "s"}):
+            connection.execute(insert(tables.problem_tags).values(problem=1, created=0, **tag))
+        connection.execute(insert(tables.problems).values(problem | OTHER))
+        label = {"name": "L", "owner": "me", "ticket": "MLO-1", "image": "rocm"}
+        connection.execute(insert(tables.labels).values(id=1, created=0, **label))
         connection.execute(insert(tables.devices).values(name="znver4/1", created=0))
         connection.execute(insert(tables.machines).values(machine))
         connection.execute(insert(tables.jobs).values(job | done))
@@ -168,6 +175,24 @@ def test_a_job_is_one_row_with_its_names(filled: Store) -> None:
     assert (done["build_machine"], done["eval_machine"], done["gpu"]) == ("m1", "m1", "0")
     assert str(done["created"]).startswith("1970-01-02 00:00:00")
     assert (waiting["retries"], waiting["eval_machine"], waiting["state"]) == (3, None, "new")
+
+
+def test_a_problem_is_one_row_with_its_tags_and_its_last_measurement(filled: Store) -> None:
+    known, other = ask(filled, "SELECT * FROM problem_list ORDER BY id")
+    assert (known["problem"], known["tags"], known["sources"]) == ("matmul:8x8x8", "a,b", "s")
+    assert (known["models"], known["recurrent"], known["retired"]) == (None, 1, 0)
+    assert str(known["measured"]).startswith("1970-01-02 00:00:00")
+    assert (known["machine"], known["device"], known["solver"]) == ("m1", "znver4/1", "loops")
+    assert (other["tags"], other["recurrent"], other["retired"]) == (None, 0, 1)
+    assert (other["measured"], other["solver"]) == (None, None)
+    tags = ask(filled, "SELECT tag, recurrent, source, model FROM problem_tag_list ORDER BY tag")
+    assert [tuple(row.values()) for row in tags] == [("a", 0, "s", ""), ("b", 1, "s", "")]
+
+
+def test_a_label_is_one_row_with_what_people_wrote_about_it(filled: Store) -> None:
+    (row,) = ask(filled, "SELECT * FROM label_list")
+    assert (row["label"], row["owner"], row["ticket"], row["image"]) == ("L", "me", "MLO-1", "rocm")
+    assert (row["versions"], row["aborted"], row["jobs"]) == ("", 0, 2)
 
 
 def test_states_are_counted_by_label_and_device(filled: Store) -> None:

@@ -28,7 +28,7 @@ from skipjack.integrations.torch.stubs import (
     LAUNCH,
     RESULT,
     STUB_STEPS,
-    stub_text,
+    stub_module,
 )
 from skipjack.integrations.torch.table import NativePlan, PlanOutput, PlanPlace, PlanStep
 from skipjack.native import cpu, llvm
@@ -134,11 +134,12 @@ def native() -> Iterator[tuple[FakeDriver, dict[str, int]]]:
         found = fakes.get(name)
         return ctypes.cast(found, ctypes.c_void_p).value or 0 if found else 0
 
-    text = stub_text((), address, 0)
+    module = stub_module(())
     loader = llvm.Loader()
-    code = llvm.compile_object(text, cpu.target_of(cpu.detect()))
+    code = llvm.compile_object(module.text, cpu.target_of(cpu.detect()))
     anything = ctypes.cast(ctypes.CDLL(None).free, ctypes.c_void_p).value or 0
     imports = {"__gxx_personality_v0": anything, "_Unwind_Resume": anything}
+    imports |= module.imports(address, 0)
     yield driver, loader.load_several(code, list(STUB_STEPS), imports)
     loader.close()
 
@@ -319,6 +320,6 @@ def test_which_calls_on_gpus_have_kernels(dtype: int, gpu: int, reason: str) -> 
 
 def test_the_stubs_of_gpus_are_machine_code() -> None:
     """Of all signatures; here for functions that are nowhere."""
-    text = stub_text(SIGNATURES, lambda _: 0, 0)
+    text = stub_module(SIGNATURES).text
     assert "_ZN2at4cuda8_softmaxERKNS_6TensorElb" in {one.function for one in SIGNATURES}
     assert llvm.compile_object(text, cpu.target_of(cpu.detect()))

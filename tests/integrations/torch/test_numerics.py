@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import skipjack
-from skipjack.integrations.torch.confirming import HookVerdict
 from skipjack.integrations.torch.hook import existing_hook
+from skipjack.integrations.torch.racing import HookVerdict
 from skipjack.native.cpu import usable_cores
 
 torch = pytest.importorskip("torch")

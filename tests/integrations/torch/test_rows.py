@@ -162,6 +162,28 @@ def test_a_batch_norm_whose_momentum_changes_with_each_call_stays_with_pytorch()
     hooked.enable("db", force=True)
     assert hits_and_misses(lambda: layer(x), "native_batch_norm") == [(0, 1)]
 
+    def seven_times() -> None:
+        for batches in (6, 8, 10, 11, 12, 13, 14):  # 1/7 to 1/15, of which 0.1111... has no end
+            layer.num_batches_tracked.fill_(batches)
+            layer(x)
+
+    assert hits_and_misses(seven_times, "native_batch_norm") == [(0, 7)]
+    kinds = [one for one in hooked.report().calls if "f32[3x4x6]" in one.decision.description]
+    assert len(kinds) == 1, "all of them are one kind of call"
+
+
+def test_momenta_of_four_digits_are_told_apart() -> None:
+    hooked.enable("db", force=True)
+    x = torch.randn(3, 5, 7)
+    for momentum in (0.1, 0.01, 0.0003, 0.7, 0.9999, 0.29):
+        layer = torch.nn.BatchNorm1d(5, momentum=momentum)
+        other = torch.nn.BatchNorm1d(5, momentum=momentum)
+        layer(x)
+        with torch.no_grad():
+            wanted = x.mean((0, 2)) * momentum
+        assert are_close([layer.running_mean], [wanted]), momentum
+        assert hits_and_misses(lambda other=other: other(x), "native_batch_norm") == [(1, 0)]
+
 
 def test_a_batch_norm_of_channels_last_stays_with_pytorch() -> None:
     layer = torch.nn.BatchNorm2d(4, track_running_stats=False)

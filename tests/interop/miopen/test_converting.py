@@ -94,7 +94,7 @@ def test_a_ranking_alone_gives_a_record(folder: Path) -> None:
     other = {**record, "find_key": None, "miopen": []}
     lines.write_text(f"{json.dumps({**record, 'miopen': []})}\n{json.dumps(other)}\n")
     again, done = converted(lines, "again.fdb.txt")
-    assert done.losses == ("1 problems that MIOpen has no key for",)
+    assert done.losses == ("1 problem that MIOpen has no key for",)
     (item, *_) = read_text_db(again)[0].items
     assert item == Item("Wino<3, 6>", f"1e-05,0,{FWD}Winograd")
 
@@ -124,7 +124,7 @@ def test_what_only_our_lines_hold_is_said(folder: Path) -> None:
     line["configs"][0]["config"] = {"tile": 8}
     lines.write_text(json.dumps(line))
     _, done = converted(lines, "again.db.txt")
-    assert done.losses == ("the configs, spreads or toolchains of 1 problems",)
+    assert done.losses == ("the configs, spreads or toolchains of 1 problem",)
 
 
 def test_a_line_of_json_with_fields_of_other_types_is_named(folder: Path) -> None:
@@ -174,7 +174,7 @@ def test_old_perf_dbs_have_keys_of_find_dbs(tmp_path: Path, name: str) -> None:
     assert not report.counts
     for target in ("x.db", "x.udb.txt", "gfx803_36.db.txt"):
         database, done = converted(source, target)
-        assert done.losses == ("the second image's size of 1 old keys",)
+        assert done.losses == ("the second image's size of 1 old key",)
         read = read_perf_sqlite if target == "x.db" else read_text_db
         assert read(database)[0].key == PERF
 
@@ -187,7 +187,7 @@ def test_old_keys_that_become_one_are_one_record(tmp_path: Path) -> None:
     assert text.read_text() == f"{PERF}=A:1;B:1;C:2\n"
     assert done.losses == (
         "the second image's size of 2 old keys",
-        "1 items whose solver stands before under the same key",
+        "1 item whose solver stands before under the same key",
     )
     database, _ = converted(source, "x.db")
     assert read_perf_sqlite(database) == read_text_db(text)
@@ -203,9 +203,9 @@ def test_sqlite_keeps_no_order_of_items_and_no_second_record(tmp_path: Path) -> 
     source.write_text(f"{PERF}=B:1;A:2;A:3\n{PERF}=C:1\n")
     database, done = converted(source, "x.db")
     assert done.losses == (
-        "1 records whose key stands before already",
-        "1 items whose solver stands before in the record",
-        "1 records' order of items (they become sorted by solver)",
+        "1 record whose key stands before already",
+        "1 item whose solver stands before in the record",
+        "the order of items in 1 record (they become sorted by solver)",
     )
     text, _ = converted(database, "again.db.txt")
     assert text.read_text() == f"{PERF}=A:2;B:1\n"
@@ -215,7 +215,7 @@ def test_files_in_another_order_are_sorted_unless_they_are_to_stay(tmp_path: Pat
     source = tmp_path / "x.db.txt"
     source.write_text("\nb=A:1\na=A:1\n")
     sorted_, done = converted(source, "sorted.db.txt")
-    assert done.losses == ("1 blank lines",)
+    assert done.losses == ("1 blank line",)
     assert sorted_.read_text() == "a=A:1\nb=A:1\n"
     kept, _ = converted(source, "kept.db.txt", keep_order=True)
     assert kept.read_text() == "b=A:1\na=A:1\n"
@@ -224,12 +224,12 @@ def test_files_in_another_order_are_sorted_unless_they_are_to_stay(tmp_path: Pat
 def test_legacy_values_become_current_ones_and_say_what_they_lose(folder: Path) -> None:
     new, done = converted(folder / "legacy.fdb.txt", "new.fdb.txt", values="current")
     assert new.read_text() == f"{KEY}=Gemm:1.50,16,{FWD}GEMM;fft:2,0,{FWD}FFT\n"
-    assert done.losses == ("the library or the key of the kernels of 1 results",)
+    assert done.losses == ("the library or the key of the kernels of 1 result",)
 
 
 def test_legacy_values_hold_one_result_of_an_algorithm(folder: Path) -> None:
     old, done = converted(folder / "gfx90878.HIP.fdb.txt", "old.fdb.txt", values="legacy")
-    assert done.losses == ("1 slower or impossible results of the same algorithm in a record",)
+    assert done.losses == ("1 slower or impossible result of the same algorithm in a record",)
     items = read_text_db(old)[0].items
     assert items[0] == Item(f"{FWD}Direct", f"ConvB,0.04,16,{FWD}Direct,not used")
     assert items[1] == Item(f"{FWD}GEMM", f"Gemm,nan,-1,{FWD}GEMM,not used")

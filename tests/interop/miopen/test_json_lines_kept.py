@@ -71,8 +71,8 @@ def test_what_text_has_no_place_for_is_said(find_lines: Path) -> None:
     assert [record.key for record in read_text_db(text)] == [KEY]
     assert done.losses == (
         "2 problems that MIOpen has no key for",
-        "the configs, spreads or toolchains of 1 problems",
-        "the digits after the sixth of 1 times",
+        "the configs, spreads or toolchains of 1 problem",
+        "the digits after the sixth of 1 time",
     )
 
 
@@ -101,7 +101,7 @@ def test_the_fastest_parameters_count_where_problems_share_a_key(tmp_path: Path)
         path.write_text("\n".join(lines))
         text, done = converted(path, "x.db.txt")
         assert text.read_text() == f"{PERF}=R:r;S:fast;T:t;Z:0\n"
-        assert "the slower results of 2 problems that share 1 keys of MIOpen's" in done.losses
+        assert "the slower results of 2 problems that share 1 key of MIOpen's" in done.losses
         database, _ = converted(path, "x.db")
         assert read_perf_sqlite(database) == read_text_db(text)
 
@@ -117,7 +117,7 @@ def test_the_fastest_ranking_counts_where_problems_share_a_key(tmp_path: Path) -
     )
     text, done = converted(path, "x.fdb.txt")
     assert text.read_text() == f"{KEY}=A:2,0,x\n"
-    assert done.losses == ("the slower results of 3 problems that share 1 keys of MIOpen's",)
+    assert done.losses == ("the slower results of 3 problems that share 1 key of MIOpen's",)
 
 
 def test_a_key_that_stands_twice_in_text_does_so_after_json_lines(tmp_path: Path) -> None:

@@ -8,8 +8,16 @@ from pathlib import Path
 import pytest
 
 from skipjack.errors import CorruptFileError, StorageError, UsageError
-from skipjack.interop.miopen import Item, Record, read_perf_sqlite, read_text_db, write_perf_sqlite
-from skipjack.interop.miopen.perf_sqlite import PerfContents, perf_contents
+from skipjack.interop.miopen import (
+    Item,
+    Record,
+    read_perf_sqlite,
+    read_text_db,
+    write_perf_sqlite,
+    write_perf_sqlite_of,
+)
+from skipjack.interop.miopen.checking import check_paths
+from skipjack.interop.miopen.perf_sqlite import PerfContents, perf_contents, perf_devices
 
 _BESIDE = Path(__file__).parents[4] / "shared" / "data" / "miopen"
 FOLDER = os.environ.get("FIND_DBS", str(_BESIDE) if _BESIDE.is_dir() else "")
@@ -143,6 +151,22 @@ def test_one_device_of_an_old_file_is_chosen(database: Path) -> None:
     )
     with pytest.raises(UsageError, match="nothing for gfx908/120; it has gfx900/56"):
         read_perf_sqlite(database, "gfx908/120")
+
+
+def test_one_file_holds_several_devices(tmp_path: Path) -> None:
+    path = tmp_path / "miopen.db"
+    other = Record(FORWARD.key, [Item("A", "9,9")])
+    write_perf_sqlite_of(path, {"gfx900/56": [FORWARD, BACKWARD], "gfx908/120": [other]})
+    assert perf_devices(path) == ("gfx900/56", "gfx908/120")
+    assert read_perf_sqlite(path, "gfx900/56") == [BACKWARD, FORWARD]
+    assert read_perf_sqlite(path, "gfx908/120") == [other]
+    with closing(sqlite3.connect(path)) as connection:
+        (problems,) = connection.execute("SELECT count(*) FROM config").fetchone()
+        indexed = [name for _, _, name in connection.execute("PRAGMA index_info(idx_perf_db)")]
+    assert problems == 2
+    assert indexed == ["solver", "config", "arch", "num_cu"]
+    (report,) = check_paths([path])
+    assert not report.findings and report.records == 2
 
 
 def test_three_axes_that_say_nchw_are_read_as_they_are(tmp_path: Path) -> None:

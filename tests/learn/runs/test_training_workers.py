@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from skipjack.errors import SkipjackError
-from skipjack.fleet.engine import Done, Host, Slot
+from skipjack.fleet.engine import Done, Host, RunningLog, Slot
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
 from skipjack.learn.loops import GLOBAL_COLUMNS, ROW_COLUMNS, Preset
@@ -78,6 +78,9 @@ class StandInEngine:
         self.played[slot] = self.played.get(slot, 0) + 1
         outcome = self.workers[slot].perform(task)
         return [Done(slot, task.job, Outcome.of(outcome.message()), attempt=task.attempt)]
+
+    def heard(self) -> Sequence[RunningLog]:
+        raise NotImplementedError
 
     def cancel(self, jobs: Sequence[int]) -> None:
         raise NotImplementedError

@@ -185,7 +185,7 @@ def test_a_later_point_that_is_no_dict_is_refused(read: Read) -> None:
         def META_search_callback(past_runs):
             return [1, 2] if past_runs else {"qps": 1}
     """)
-    with pytest.raises(UsageError, match=r"tune.py:2: .* returned a list after 1 runs"):
+    with pytest.raises(UsageError, match=r"tune.py:2: .* returned a list after 1 run;"):
         points_of(searcher_of(file), 5)
 
 

@@ -33,6 +33,10 @@ def are_dumps(texts: Sequence[str], *others: object) -> bool:
     `others` are options that say nothing about dumps, None where they are not given.
     """
     folders = [text for text in texts if _is_folder(text)]
+    for text in texts:
+        is_path = text.startswith((".", "/", "~")) and not {" ", ":"} & set(text)
+        if is_path and text not in folders:
+            raise UsageError(f"there is no directory {text}; a dump is one, and a problem a key")
     if folders and len(folders) < len(texts):
         raise UsageError(f"{folders[0]} is a dump, which is tuned by itself; leave the others out")
     if folders and any(one is not None for one in others):

@@ -20,7 +20,7 @@ from skipjack.cli.options import JsonOption, examples
 from skipjack.errors import SkipjackError
 
 app = typer.Typer(
-    help="Jobs and results in files, for machines without network or database.",
+    help="Jobs and results in files, for machines without a network.",
     epilog=examples(
         "skipjack bundle export -l L -o jobs.skj --slice 1/4",
         "skipjack bundle evaluate jobs.skj -o results.skj --max-seconds 600",
@@ -59,7 +59,7 @@ def export(
         return
     counts = numbered(done.jobs, "job"), numbered(done.artifacts, "kernel")
     typer.echo(f"{' with '.join(counts)} in {output}")
-    if not done.artifacts:
+    if not done.runnable:
         typer.echo(
             "skipjack: there is nothing to run in it: all configs of these jobs failed to build; "
             f"skipjack reset -l {label} --state built --to new builds them again",

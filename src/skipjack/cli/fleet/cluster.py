@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 app = typer.Typer(
-    help="A Ray cluster on the enabled machines: start it, look at it, end it.",
+    help="A Ray cluster on the enabled machines: up, down, status.",
     epilog=examples(
         "skipjack fleet up --head gpu7",
         "skipjack fleet status",

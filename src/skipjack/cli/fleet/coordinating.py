@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from skipjack.cli.fleet.options import the_store
-from skipjack.errors import SkipjackError
+from skipjack.errors import SkipjackError, UsageError
 
 if TYPE_CHECKING:
     from skipjack.cli.fleet.kinds import Asked
@@ -61,18 +62,22 @@ def coordinate(request: RunRequest, asked: Asked, crew: Crew, json: bool) -> Non
     ):
         # Before workers start: a wrong name should fail at once.
         label = store.label(request.label).name
+        request = with_devices(store, request)
+        _check_place(request, crew)
         work = _Work(store, settings, crew, interrupt, json)
         try:
-            for kind, further in phases(asked, store, label, settings):
+            for kind, further in phases(asked, store, label, settings, request.devices):
                 request = replace(request, kind=kind)
                 summary = work.phase(request, further)
                 _say(summary, kind, further, json)
                 if interrupt.requested:
                     break
-            unlikely = store.live(label, JobKind.FIND).get(State.NOT_APPLICABLE, 0)
+            found = store.live(label, JobKind.FIND, request.devices)
+            unlikely = found.get(State.NOT_APPLICABLE, 0)
         finally:
             work.close()
-        stopped = [name for name in store.stopped_devices() if name in store.devices_of(label)]
+        concerned = request.devices or store.devices_of(label)
+        stopped = [name for name in store.stopped_devices() if name in concerned]
         disabled = [one.name for one in store.registrations() if not one.enabled]
     packed = further if request.kind is JobKind.KERNELS else None
     unpacked = packed.left_out - unlikely if packed else 0
@@ -80,6 +85,36 @@ def coordinate(request: RunRequest, asked: Asked, crew: Crew, json: bool) -> Non
         raise KeyboardInterrupt
     if complaint := leftovers(summary, request, stopped, unpacked, disabled):
         raise SkipjackError(complaint)
+
+
+def with_devices(store: Store, request: RunRequest) -> RunRequest:
+    """The request with the devices that it is about; `UsageError` if no job is for them."""
+    there: Collection[str] = store.devices_of(request.label)
+    if request.machine:
+        there = store.devices_at(request.machine, request.label)
+        request = replace(request, devices=request.devices or tuple(there))
+    for name in request.devices:
+        if name not in there:
+            raise UsageError(
+                f"label {request.label} has no jobs for {name}"
+                f"{f' of {request.machine}' if request.machine else ''}: its jobs are for "
+                f"{', '.join(sorted(there)) or 'no device'}"
+            )
+    return request
+
+
+def _check_place(request: RunRequest, crew: Crew) -> None:
+    """`UsageError` where all workers are on this machine, and another one is to evaluate."""
+    from skipjack.fleet.host import machine_name
+    from skipjack.fleet.states import Stage
+
+    if crew.engine is not EngineName.LOCAL or Stage.EVALUATE not in request.stages:
+        return
+    if request.machine not in ("", machine_name()):
+        raise UsageError(
+            f"this machine is {machine_name()}, and jobs of {request.machine} are evaluated there: "
+            "add --build to build them here, or use --engine ray"
+        )
 
 
 class _Work:
@@ -100,8 +135,9 @@ class _Work:
         from skipjack.report.fleet.progress import run_bars
 
         label, kind = request.label, request.kind
-        if further and not request.wait and all_over(self._store, label, kind):
-            return RunSummary(self._store.live(label, kind), {}, 0, 0.0, False)
+        counts = self._store.live(label, kind, request.devices)
+        if further and not request.wait and all_over(counts):
+            return RunSummary(counts, {}, 0, 0.0, False)
         if self._engine is None:
             self._engine = _engine(self._crew, request, self._settings)
             _note_image(self._store, label, self._engine)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 app = typer.Typer(
-    help="Container images for workers: build, push, pull on every machine.",
+    help="Container images for workers: build, push, pull everywhere.",
     epilog=examples(
         "skipjack image build --branch develop --version 6.2 --no-cache -t my_img",
         "skipjack image login -u me < password.txt",
@@ -53,6 +53,7 @@ HereOption = Annotated[bool, typer.Option("--here", help="This machine and no ot
         "skipjack image build --branch develop --version 6.2 --no-cache -t my_img",
         "skipjack image build -t my_img --build-arg MIOPEN_OPTIONS=-DMIOPEN_USE_MLIR=Off",
         "skipjack image build -t my_img --file my.Dockerfile",
+        "skipjack image build -t my_img --repository git@example.org:team/miopen.git --ssh default",
     ),
 )
 def build(
@@ -69,13 +70,24 @@ def build(
     build_arg: Annotated[
         list[str] | None, typer.Option(help="NAME=value for the Dockerfile; repeat for more.")
     ] = None,
+    ssh: Annotated[
+        list[str] | None,
+        typer.Option(help="An ssh agent for the build: default, or NAME=PATH; repeat for more."),
+    ] = None,
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A secret for the build: id=NAME,src=FILE or id=NAME,env=VARIABLE; repeat."
+        ),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Make an image of ROCm, a branch of MIOpen and this Skipjack."""
     from skipjack.fleet.images.building import build as build_image
     from skipjack.fleet.images.commands import Recipe
 
-    recipe = Recipe(tag, branch, version, repository, tuple(build_arg or ()), no_cache)
+    access = tuple(ssh or ()), tuple(secret or ())
+    recipe = Recipe(tag, branch, version, repository, tuple(build_arg or ()), no_cache, *access)
     _warn_of_secrets(recipe.build_arguments)
     id = build_image(recipe, file=file, quiet_stdout=json)
     _say({"image": tag, "id": id}, f"{tag} is {_short(id)}", json)
@@ -88,7 +100,7 @@ def _warn_of_secrets(build_arguments: tuple[str, ...]) -> None:
         if names_a_secret(name):
             log.warning(
                 "the build argument %s stays in the image's history, where everybody who has the "
-                "image reads it; give access for the build by other means",
+                "image reads it; --secret gives it to the build alone",
                 name,
             )
 

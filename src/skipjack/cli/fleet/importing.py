@@ -11,6 +11,7 @@ import typer
 from skipjack.cli.fleet.options import the_store
 from skipjack.cli.options import DtypeOption, JsonOption, LayoutOption, examples
 from skipjack.errors import SkipjackError, UsageError
+from skipjack.reading import numbered
 
 if TYPE_CHECKING:
     from skipjack.cli.dumps import ImportedDump
@@ -68,7 +69,10 @@ def import_problems(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Take problems in; bad lines are listed with number and reason, good ones are kept."""
+    """Take problems in; bad lines are listed with their reasons.
+
+    The good lines beside them are kept.
+    """
     from json import dumps
 
     from skipjack import plugins
@@ -141,7 +145,7 @@ def _show_lists(json: bool) -> None:
         if json:
             typer.echo(dumps({"format": 1, "list": name, "problems": problems, "about": about}))
         else:
-            typer.echo(f"{name}: {problems} problems. {about}")
+            typer.echo(f"{name}: {numbered(problems, 'problem')}. {about}")
 
 
 def _what(file: Path | None, tag: str | None, built_in: str | None) -> tuple[Path, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 import typer
@@ -18,6 +19,8 @@ from skipjack.cli.fleet.options import (
 from skipjack.cli.options import JsonOption, examples
 from skipjack.errors import SkipjackError, UsageError
 
+_LOOK_EVERY_S = 1.0
+
 JobArgument = Annotated[int, typer.Argument(help="A job's number, as status --jobs lists them.")]
 RESET_EXAMPLES = examples(
     "skipjack reset -l resnet_2026_11 --state error --to new",
@@ -25,7 +28,7 @@ RESET_EXAMPLES = examples(
 )
 
 app = typer.Typer(
-    help="One job: what it is, what happened to it, what its workers said.",
+    help="One job: what it is, what happened, what its workers said.",
     epilog=examples("skipjack job show 17", "skipjack job log 17"),
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -41,20 +44,29 @@ def show(job: JobArgument, json: JsonOption = False) -> None:
         print_job(store.job(job), store.story(job), json)
 
 
-@app.command("log", epilog=examples("skipjack job log 17"))
+@app.command("log", epilog=examples("skipjack job log 17", "skipjack job log 17 --follow"))
 def show_log(
     job: JobArgument,
     stage: Annotated[str | None, typer.Option(help="Only build or evaluate.")] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on until the stage that runs now ends.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Show what builders and evaluators said about this job alone."""
+    """Show what builders and evaluators said about this job alone, so far if one is at it."""
     if stage not in (None, "build", "evaluate"):
         raise UsageError(f"unknown stage {stage!r}: choose build or evaluate")
     with the_store() as store:
-        from skipjack.report.fleet.job import print_log
+        from skipjack.report.fleet.job import LogPrinter
 
-        store.job(job)
-        print_log([text for text in store.log(job) if stage in (None, str(text.stage))], json)
+        printer, attempt = LogPrinter(json), store.job(job).attempt
+        running = True
+        while running:
+            now = store.job(job)  # before the log: what ends meanwhile is whole in it
+            printer.show([text for text in store.log(job) if stage in (None, str(text.stage))])
+            at_it = now.standing.state.claimed and stage in (None, str(now.standing.working))
+            running = follow and at_it and now.attempt == attempt
+            time.sleep(_LOOK_EVERY_S if running else 0)
 
 
 def reset(
@@ -66,7 +78,10 @@ def reset(
     units: UnitsOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Let jobs of a label be done again; those that are evaluated start over with --to new."""
+    """Let jobs of a label be done again.
+
+    Those that are evaluated start over with --to new.
+    """
     from json import dumps
 
     from skipjack.fleet.states import State

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,13 +11,15 @@ from skipjack.errors import UsageError
 if TYPE_CHECKING:
     from skipjack.fleet.further_jobs import Further
     from skipjack.fleet.records import JobKind
+    from skipjack.fleet.states import State
     from skipjack.fleet.store.store import Store
     from skipjack.settings import Settings
 
 NORMAL, HYBRID = 1, 3
 _ELSEWHERE = {
-    2: "find mode 2 (fast) measures nothing: programs get what the bank knows, or a heuristic's "
-    "guess, from skipjack.lookup() without a run",
+    2: "find mode 2 (fast) measures nothing, so there is nothing to run: skipjack.lookup() answers "
+    "from banks, a heuristic, the nearest problem, a solver's first proposal or a library, and "
+    "skipjack bank why PROBLEM says which",
     5: "find mode 5 (dynamic hybrid) leaves solvers out that compile for each shape; --find-mode 3 "
     "ranks all of them where there is no ranking yet",
 }
@@ -69,9 +71,12 @@ def asked_for(find: bool, find_mode: int | None, kernel_cache: bool, fresh: bool
 
 
 def phases(
-    asked: Asked, store: Store, label: str, settings: Settings
+    asked: Asked, store: Store, label: str, settings: Settings, devices: Sequence[str]
 ) -> Iterator[tuple[JobKind, Further | None]]:
-    """The kinds of jobs to do one after the other, each with what was made of its jobs just now."""
+    """The kinds of jobs to do one after the other, each with what was made of its jobs just now.
+
+    For these devices, or for all.
+    """
     from skipjack.bank import Bank
     from skipjack.fleet import further_jobs
     from skipjack.fleet.records import JobKind
@@ -80,20 +85,26 @@ def phases(
         yield JobKind.TUNE, None
     elif asked.kind is JobKind.FIND:
         bank = Bank.open(settings.user_dir) if asked.hybrid else None
-        yield JobKind.FIND, further_jobs.make_finds(store, label, fresh=asked.fresh, hybrid=bank)
+        yield (
+            JobKind.FIND,
+            further_jobs.make_finds(store, label, fresh=asked.fresh, hybrid=bank, devices=devices),
+        )
     else:
-        searches = further_jobs.make_searches(store, label)
+        searches = further_jobs.make_searches(store, label, devices=devices)
         if searches.problems:
             yield JobKind.FIND, searches
-        yield JobKind.KERNELS, further_jobs.make_kernels(store, label, fresh=asked.fresh)
+        made = further_jobs.make_kernels(store, label, fresh=asked.fresh, devices=devices)
+        yield JobKind.KERNELS, made
 
 
-def all_over(store: Store, label: str, kind: JobKind) -> bool:
-    """Whether no job of the kind is left to do, so that no worker need be started."""
-    return all(state.over for state, count in store.live(label, kind).items() if count)
+def all_over(counts: Mapping[State, int]) -> bool:
+    """Whether no job is left to do, so that no worker need be started."""
+    return all(state.over for state, count in counts.items() if count)
 
 
-def make_now(asked: Asked, store: Store, label: str, settings: Settings) -> None:
+def make_now(
+    asked: Asked, store: Store, label: str, settings: Settings, devices: Sequence[str]
+) -> None:
     """Make the jobs, for a run that begins elsewhere and later."""
-    for _ in phases(asked, store, label, settings):
+    for _ in phases(asked, store, label, settings, devices):
         pass

@@ -81,7 +81,9 @@ def load(
         str | None,
         typer.Option(help="auto: the promising ones race; all: a job for each; or names."),
     ] = None,
-    searcher: Annotated[str | None, typer.Option(help="As in tune; auto chooses.")] = None,
+    searcher: Annotated[
+        str | None, typer.Option(help="As --searcher of tune; auto, which chooses, without it.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Makes a search repeatable.")] = None,
     budget: Annotated[int | None, typer.Option(min=1, help="Trials of each job (32).")] = None,
     round_size: Annotated[
@@ -101,6 +103,7 @@ def load(
     from skipjack import plugins
     from skipjack.fleet.loading import Selection, Terms, plan_jobs
     from skipjack.fleet.records import Label
+    from skipjack.reading import numbered
     from skipjack.settings import load_settings
 
     settings = load_settings()
@@ -148,7 +151,7 @@ def load(
         )
         planned = plan_jobs(store, selection, terms)
         _check_found(selection, planned, targets or ("the devices of the label",))
-        if mine:
+        if mine and planned.plans:
             _check_for_cpus(planned)
         wanted = Label(label, owner or getpass.getuser(), toolchain, versions, image, ticket)
         added = store.add_jobs(wanted, planned.plans, priority=priority, chosen=planned.chosen)
@@ -157,6 +160,12 @@ def load(
         record = {"jobs": added.added, "known": added.known, "problems": planned.problems}
         more = {"not_applicable": planned.not_applicable, "fresh": planned.fresh}
         typer.echo(dumps({"format": 1, "label": label, **record, **more, "unseen": unseen}))
+        return
+    if not planned.plans:
+        what = numbered(planned.fresh, "problem")
+        typer.echo(
+            f"nothing is stale: today's tools have measured {what}; no job in {label} is new"
+        )
         return
     typer.echo(_sentence(label, added.added, added.known, planned.not_applicable, planned.fresh))
     if added.known and (budget or round_size or searcher or seed is not None):
@@ -215,11 +224,9 @@ def _names(text: str | None) -> tuple[str, ...]:
 
 
 def _check_found(selection: Selection, planned: Planned, targets: Sequence[str]) -> None:
-    """A label without jobs is of no use: say why there are none."""
-    if planned.plans:
+    """A label without jobs is of no use, unless nothing is stale: say why there are none."""
+    if planned.plans or planned.fresh:
         return
-    if planned.fresh:
-        raise SkipjackError("nothing to do: today's tools know all of these problems already")
     if planned.not_applicable:
         places = ", ".join(targets)
         raise SkipjackError(
@@ -239,7 +246,7 @@ def _check_for_cpus(planned: Planned) -> None:
     from skipjack.core.dtypes import CPU_DTYPES, listed
 
     dtypes = {plan.problem.split(":")[2] for plan in planned.plans}
-    if not dtypes & set(CPU_DTYPES):
+    if not planned.fresh and not dtypes & set(CPU_DTYPES):
         raise UsageError(
             f"these problems are in {listed(sorted(dtypes))}, which no kernel for CPUs computes "
             "in; name a GPU, as --device sm_90/132"
@@ -287,9 +294,9 @@ def _sentence(label: str, added: int, known: int, not_applicable: int, fresh: in
     from skipjack.reading import numbered
 
     more = [
-        f"{known} were there already" if known else "",
-        f"{not_applicable} solvers cannot do their problem" if not_applicable else "",
-        f"{fresh} are known well enough" if fresh else "",
+        f"{known} {'was' if known == 1 else 'were'} there already" if known else "",
+        f"{numbered(not_applicable, 'solver')} cannot do the problem" if not_applicable else "",
+        f"{fresh} {'is' if fresh == 1 else 'are'} known well enough" if fresh else "",
     ]
     listed = "; ".join(part for part in more if part)
     return f"{numbered(added, 'job')} in {label}" + (f"; {listed}" if listed else "")

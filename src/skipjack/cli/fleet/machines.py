@@ -16,12 +16,13 @@ from skipjack.cli.fleet.options import (
 )
 from skipjack.cli.options import JsonOption, examples
 from skipjack.errors import SkipjackError, UsageError
+from skipjack.reading import numbered
 
 if TYPE_CHECKING:
     from skipjack.fleet.machines.ssh import Answer
 
 app = typer.Typer(
-    help="The machines of a fleet: how to reach them, what they have, and whether they are fit.",
+    help="The machines of a fleet: where they are, what they have.",
     epilog=examples(
         "skipjack machine add gpu7 --host 10.0.0.7 --user tuner --device gfx908/120 --gpus 8",
         "skipjack machine list",
@@ -75,7 +76,7 @@ def add(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Register a machine. Keys and the agent of ssh let us in: no password is stored anywhere."""
+    """Register a machine. Keys and the ssh agent let us in: no password is stored anywhere."""
     from skipjack.core.device import parse_device_name
     from skipjack.fleet.machines.registration import Registration
     from skipjack.report.fleet.machines import machine_json
@@ -202,7 +203,10 @@ def check(
     conditions(found, json)
     bad = [one.machine.name for one in found if not one.ok]
     if bad:
-        raise SkipjackError(f"{len(bad)} of {len(found)} machines are not fit: {', '.join(bad)}")
+        verb = "is" if len(bad) == 1 else "are"
+        raise SkipjackError(
+            f"{len(bad)} of {numbered(len(found), 'machine')} {verb} not fit: {', '.join(bad)}"
+        )
 
 
 @app.command(
@@ -248,7 +252,9 @@ def _complain(answers: list[Answer]) -> None:
     if not failed:
         return
     reasons = [one.failure or f"{one.machine} exited with {one.exit_code}" for one in failed]
-    raise SkipjackError(f"failed on {len(failed)} of {len(answers)} machines: {'; '.join(reasons)}")
+    raise SkipjackError(
+        f"failed on {len(failed)} of {numbered(len(answers), 'machine')}: {'; '.join(reasons)}"
+    )
 
 
 def _say(verb: str, names: list[str], json: bool) -> None:

@@ -6,22 +6,32 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skipjack.cli.fleet.coordinating import Crew, EngineName, coordinate
-from skipjack.cli.fleet.options import RequiredLabel, the_store
+from skipjack.cli.fleet.coordinating import Crew, EngineName, coordinate, with_devices
+from skipjack.cli.fleet.options import (
+    ArchOption,
+    DeviceOption,
+    RequiredLabel,
+    UnitsOption,
+    device_of,
+    the_store,
+)
 from skipjack.cli.options import JsonOption, examples
 from skipjack.errors import UsageError
 
 if TYPE_CHECKING:
     from skipjack.cli.fleet.kinds import Asked
+    from skipjack.fleet.runs import RunRequest
 
 EXAMPLES = examples(
     "skipjack run -l resnet_2026_11",
     "skipjack run -l resnet_2026_11 --build",
     "skipjack run -l resnet_2026_11 --evaluate --evaluators 2",
+    "skipjack run -l resnet_2026_11 --build -a gfx900 -n 56",
     "skipjack run -l resnet_2026_11 --find --find-mode 1",
     "skipjack run -l resnet_2026_11 --kernel-cache",
     "skipjack run -l resnet_2026_11 --image my_img",
     "skipjack run -l resnet_2026_11 --engine ray --address ray://head:10001",
+    "skipjack run -l resnet_2026_11 --engine ray --address auto --machine gpu7",
     "skipjack run -l resnet_2026_11 --engine slurm -N 4 --gpus-per-node 8 --time 1:00:00",
 )
 _HOUR = "1:00:00"
@@ -33,6 +43,13 @@ def run(
     evaluate: Annotated[
         bool, typer.Option("--evaluate", help="Evaluators only: takes what is built.")
     ] = False,
+    device: DeviceOption = None,
+    arch: ArchOption = None,
+    units: UnitsOption = None,
+    machine: Annotated[
+        str,
+        typer.Option("--machine", help="Only jobs for devices of this machine, evaluated there."),
+    ] = "",
     find: Annotated[
         bool, typer.Option("--find", help="Rank all solvers of each problem, libraries too.")
     ] = False,
@@ -87,12 +104,16 @@ def run(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Work through the jobs of a label; running again continues, several may run at once."""
+    """Work through the jobs of a label; running again continues.
+
+    Several may run at once.
+    """
     from skipjack.cli.fleet.kinds import asked_for
     from skipjack.fleet.runs import RunRequest
     from skipjack.fleet.states import Stage
 
     asked = asked_for(find, find_mode, kernel_cache, fresh)
+    named = device_of(device, arch, units)
     if engine is not EngineName.RAY and address:
         raise UsageError("--address is for --engine ray")
     if image and engine is not EngineName.LOCAL:
@@ -112,6 +133,11 @@ def run(
     }
     if engine is not EngineName.SLURM and (given := [word for word, on in for_slurm.items() if on]):
         raise UsageError(f"{', '.join(given)}: for --engine slurm alone")
+    if engine is EngineName.SLURM and machine:
+        raise UsageError(
+            "--machine is not for --engine slurm, which chooses the nodes; name a --device, and "
+            "nodes as --sbatch=--nodelist=NAME"
+        )
     if builders == 0 and evaluators == 0:
         raise UsageError("without builders and evaluators nothing is done; leave one of them out")
     if engine is not EngineName.SLURM and build == evaluate:
@@ -119,12 +145,15 @@ def run(
     both = build == evaluate
     chosen = {Stage.BUILD: both or build, Stage.EVALUATE: both or evaluate}
     stages = tuple(stage for stage, wanted in chosen.items() if wanted)
+    request = RunRequest(
+        label, stages, wait, lease, devices=(named,) if named else (), machine=machine
+    )
     if engine is EngineName.SLURM:
         window = [] if both else ["--build"] if build else ["--evaluate"]
         counts = [("--builders", builders), ("--evaluators", evaluators)]
         more = [word for name, n in counts if n is not None for word in (name, str(n))]
         _submit(
-            label,
+            request,
             asked,
             dry_run=dry_run,
             json=json,
@@ -138,16 +167,19 @@ def run(
             until_done=until_done,
             run_arguments=(
                 *(*asked.words, *window, *more),
+                *(["--device", named] if named else []),
                 *(["--wait"] if wait else []),
                 *("--lease", f"{lease:g}"),
             ),
         )
         return
     crew = Crew(engine, address, builders, evaluators, image)
-    coordinate(RunRequest(label, stages, wait, lease), asked, crew, json)
+    coordinate(request, asked, crew, json)
 
 
-def _submit(label: str, asked: Asked, *, dry_run: bool, json: bool, **fields: object) -> None:
+def _submit(
+    request: RunRequest, asked: Asked, *, dry_run: bool, json: bool, **fields: object
+) -> None:
     from json import dumps
 
     from skipjack import plugins
@@ -155,17 +187,19 @@ def _submit(label: str, asked: Asked, *, dry_run: bool, json: bool, **fields: ob
     from skipjack.fleet.slurm import SlurmRequest, batch_script, submit
     from skipjack.settings import load_settings
 
-    request = SlurmRequest(label, **fields)  # type: ignore[arg-type]
+    label = request.label
+    wanted = SlurmRequest(label, **fields)  # type: ignore[arg-type]
     with the_store() as store:
         store.label(label)  # a wrong name should fail now, not in the queue
+        request = with_devices(store, request)
         if not dry_run and asked.words:
             settings = load_settings()
             plugins.load(settings.plugins)
-            make_now(asked, store, label, settings)
+            make_now(asked, store, label, settings, request.devices)
     if dry_run:
-        typer.echo(batch_script(request), nl=False)
+        typer.echo(batch_script(wanted), nl=False)
         return
-    submitted = submit(request)
+    submitted = submit(wanted)
     if json:
         typer.echo(dumps({"format": 1, "slurm_job": submitted.job, "cluster": submitted.cluster}))
     else:

@@ -46,14 +46,13 @@ def status(
     limit: Annotated[int, typer.Option(min=1, help="Jobs to list at most.")] = 50,
     json: JsonOption = False,
 ) -> None:
-    """Count jobs; without a label, say what labels and machines there are."""
+    """Count jobs, or without a label list labels and machines."""
     named = device_of(device, arch, units)
     only = state_of(state) if state else None
     with the_store(to_read=True) as store:
         from skipjack.report.fleet import status as report
 
-        if label is not None:
-            store.label(label)
+        known = store.label(label) if label is not None else None
         if label is None and by == "state" and not (only or named or jobs):
             report.overview(store.labels(), _idle(store), store.url_for_people, json)
         elif jobs:
@@ -62,7 +61,7 @@ def status(
         else:
             columns = [name.strip() for name in by.split(",") if name.strip()]
             counts = store.counts(label=label, by=columns, state=only, device=named)
-            report.counts(label, columns, counts, _idle(store), json)
+            report.counts(known, columns, counts, _idle(store), json)
 
 
 def _idle(store: Store) -> Idle:

@@ -18,6 +18,7 @@ from skipjack.cli.fleet.options import (
 )
 from skipjack.cli.options import JsonOption, examples
 from skipjack.errors import SkipjackError, UsageError
+from skipjack.reading import numbered
 
 if TYPE_CHECKING:
     from skipjack.fleet.store.store import Store
@@ -56,7 +57,10 @@ def abort(
     yes: YesOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Stop jobs within seconds, until they are resumed; nothing that was found is lost."""
+    """Stop jobs until they are resumed; nothing found is lost.
+
+    They stop within seconds.
+    """
     target = _target(label, machine, device, arch, units)
     with the_store() as store:
         if not yes:
@@ -74,7 +78,10 @@ def resume(
     units: UnitsOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Let go on what was aborted; a machine that was set aside gets jobs again."""
+    """Let what was aborted go on.
+
+    A machine that was set aside gets jobs again.
+    """
     target = _target(label, machine, device, arch, units)
     with the_store() as store:
         count = store.resume(**target)
@@ -95,7 +102,7 @@ def _machine_sentence(machine: str | None, count: int, *, stopped: bool) -> str:
     if machine is None:
         return ""
     if stopped:
-        return f"{machine} gets no jobs until it is resumed; {count} that it had were given back"
+        return f"{machine} gets no jobs until it is resumed; {numbered(count, 'job')} given back"
     return f"{machine} gets jobs again"
 
 

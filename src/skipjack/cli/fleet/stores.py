@@ -10,7 +10,7 @@ from skipjack.cli.fleet.options import the_store
 from skipjack.cli.options import JsonOption, examples
 
 app = typer.Typer(
-    help="The fleet's database: SKIPJACK_DB, or a file in the user directory.",
+    help="The fleet's database: SKIPJACK_DB, or a file of the user.",
     epilog=examples(
         "skipjack store info",
         "skipjack store tags",

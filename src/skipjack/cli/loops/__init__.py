@@ -8,7 +8,7 @@ from skipjack.cli.loops import compare, dataset, evaluate, measure, play, search
 from skipjack.cli.options import examples
 
 app = typer.Typer(
-    help="Loop nests as a game: datasets, searches, and policies that play it.",
+    help="Loop nests as a game: datasets, searches, trained policies.",
     epilog=examples(
         "skipjack loops dataset --kind mm --dim-a 64:256:16,64:256:16 --dim-b 64:256:16,64:256:16 "
         "-o mm64_256_16",

@@ -110,6 +110,8 @@ def _problems(texts: list[str], split: str, size: int | None) -> list[Problem]:
 
 def _report(problem: Problem, table: LoopTable, number: int, count: int, *, json: bool) -> None:
     from skipjack.learn.rates import gflops
+    from skipjack.reading import numbered
+    from skipjack.report.loops import rate_text
 
     times_ns = table.of(problem)
     best_ns = table.best_ns(problem)
@@ -120,7 +122,8 @@ def _report(problem: Problem, table: LoopTable, number: int, count: int, *, json
         record = {"problem": problem.key, "schedules": len(times_ns), "failed": failed}
         typer.echo(dumps({**record, "best_ns": best_ns}))
         return
-    best = "none ran" if best_ns is None else f"best {gflops(problem, best_ns * 1e-9):.1f} GFLOP/s"
-    typer.echo(
-        f"{number}/{count} {problem.key}: {len(times_ns)} schedules, {failed} failed, {best}"
-    )
+    best = "none ran"
+    if best_ns is not None:
+        best = f"best {rate_text(gflops(problem, best_ns * 1e-9), 'GFLOP/s')}"
+    schedules = numbered(len(times_ns), "schedule")
+    typer.echo(f"{number}/{count} {problem.key}: {schedules}, {failed} failed, {best}")

@@ -80,7 +80,7 @@ def play(
         typer.echo(f"schedule: {game.built(board.state)}")
         if rate:
             first, last = board.gflops(0), board.gflops()
-            typer.echo(f"rate:     {last:.1f} GFLOP/s, at first {first:.1f}")
+            typer.echo(f"rate:     {_rate_text(last)}, at first {_rate_text(first)}")
 
 
 class _Board:
@@ -143,7 +143,7 @@ class _Board:
             Text(f"legal     {' '.join(legal) or 'none'}", style="dim"),
         ]
         if self.rate:
-            parts.insert(1, Text(f"rate      {self.gflops():.1f} GFLOP/s", style="bold green"))
+            parts.insert(1, Text(f"rate      {_rate_text(self.gflops())}", style="bold green"))
         if self.said:
             parts.append(Text(self.said, style="red"))
         more = _MORE_HELP if "merge" in game.actions else ""
@@ -224,3 +224,9 @@ def _keys() -> Iterator[Iterator[str]]:
         yield pressed()
     finally:
         termios.tcsetattr(stream, termios.TCSADRAIN, before)
+
+
+def _rate_text(gflops: float) -> str:
+    from skipjack.report.loops import rate_text
+
+    return rate_text(gflops, "GFLOP/s")

@@ -110,8 +110,10 @@ def _records(
 
 
 def _line(at: int, record: dict[str, Any]) -> str:
+    from skipjack.report.loops import rate_text
+
     built = f", built as {record['built']}" if record["built"] != record["schedule"] else ""
-    reached = f"  {record['gflops']:.1f} GFLOP/s" if "gflops" in record else ""
+    reached = f"  {rate_text(record['gflops'], 'GFLOP/s')}" if "gflops" in record else ""
     schedule = record["schedule"] or "no loops"
     return f"{at:3d} {record['action']:<10} {schedule}{built}{reached}"
 

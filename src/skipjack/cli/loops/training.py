@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from skipjack.cli.fleet.coordinating import EngineName
+from skipjack.reading import numbered
 
 if TYPE_CHECKING:
     from skipjack.learn.runs import RunFolder, TrainingProgress, TrainingWorkers, TrainOptions
@@ -239,10 +240,11 @@ def _announce(folder: RunFolder, steps: int, json: bool) -> None:
     options, dataset = folder.options, folder.dataset()
     if json:
         return
-    how = f"goes on after {steps} steps" if steps else "begins"
+    how = f"goes on after {numbered(steps, 'step')}" if steps else "begins"
     typer.echo(
-        f"Run {folder.path} {how}: {options.trainer} on {len(dataset.train)} problems of "
-        f"{dataset.name} for {folder.device.name}, preset {options.preset}, seed {options.seed}."
+        f"Run {folder.path} {how}: {options.trainer} on "
+        f"{numbered(len(dataset.train), 'problem')} of {dataset.name} for {folder.device.name}, "
+        f"preset {options.preset}, seed {options.seed}."
     )
     said = f"Times to train on are {what_rates_are(options.rates)} (--rates {options.rates})"
     if options.eval_size:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from skipjack.reading import numbered
+
 if TYPE_CHECKING:
     from skipjack.core.device import Device
     from skipjack.core.problem import Problem
@@ -52,7 +54,7 @@ class TvmRival:
         with timer.held_cores() as cores:
             process = self._process = self._process or self._started(self._python, cores[0])
             if process.known(problem) is None:
-                typer.echo(f"TVM tunes {problem.key}: {self._trials} trials", err=True)
+                typer.echo(f"TVM tunes {problem.key}: {numbered(self._trials, 'trial')}", err=True)
             record = process.tuned(problem, stopped)
         if isinstance(record, str):
             return "", record

@@ -25,8 +25,14 @@ from skipjack.integrations.mindspore import (
     read_variables,
     searchers_of,
 )
-from skipjack.integrations.torch import OPERATIONS_VARIABLE, RESULT_VARIABLE, STARTED_VARIABLE
-from skipjack.runtime import ENFORCE_VARIABLE, policy_variables
+from skipjack.integrations.torch import (
+    OPERATIONS_VARIABLE,
+    RESULT_VARIABLE,
+    STARTED_VARIABLE,
+    operations,
+    why_unknown,
+)
+from skipjack.runtime import ENFORCE_VARIABLE, make_policy, policy_variables
 from skipjack.runtime.dumps import PATH_VARIABLE, dump_folder
 
 AUTOLOAD_VARIABLE = "TORCH_DEVICE_BACKEND_AUTOLOAD"
@@ -87,7 +93,13 @@ def _variables(request: ProgramRequest, theirs: AutoTuneVariables) -> dict[str, 
         searchers=searchers or None,
         names=names,
     )
+    if searchers is not None and request.policy:
+        _check_agreement(request.mode, bool(searchers), request.policy)
+    _say_what_has_no_effect(request, found.get(ENFORCE_VARIABLE))
     if request.ops is not None:
+        unknown = map(why_unknown, operations(request.ops) or ())
+        if sentence := next(filter(None, unknown), ""):
+            raise UsageError(f"--ops: {sentence}")
         found[OPERATIONS_VARIABLE] = request.ops
     if request.result:
         found[RESULT_VARIABLE] = "1"
@@ -99,6 +111,26 @@ def _variables(request: ProgramRequest, theirs: AutoTuneVariables) -> dict[str, 
         # This process becomes the program: whoever has its id is not a child.
         STARTED_VARIABLE: f"{os.getpid()}:{time.monotonic():.3f}",
     }
+
+
+def _say_what_has_no_effect(request: ProgramRequest, policy: str | None) -> None:
+    """Options of searches where nothing is searched."""
+    given = {"--seconds": request.seconds, "--background": request.background}
+    named = [name for name, value in (given | {"--regret": request.regret}).items() if value]
+    if named and not make_policy(policy or "db").measures:
+        verb = "has" if len(named) == 1 else "have"
+        why = f"the policy {policy or 'db'} searches nothing; add --policy incremental"
+        print(f"skipjack: {' and '.join(named)} {verb} no effect: {why}", file=sys.stderr)
+
+
+def _check_agreement(mode: str | None, tunes: bool, policy: str) -> None:
+    """`UsageError` where a mode and a policy contradict each other."""
+    if tunes == make_policy(policy).measures:
+        return
+    does, does_not = ("tunes", "does not") if tunes else ("does not tune", "does")
+    raise UsageError(
+        f"--mode {mode} {does}, and --policy {policy} {does_not}; leave one of them out"
+    )
 
 
 def _found(program: str) -> Path:

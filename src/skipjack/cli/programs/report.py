@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skipjack.cli.options import examples
+from skipjack.reading import numbered
 
 if TYPE_CHECKING:
     from skipjack.integrations.torch import ReadResult, ResultRow
@@ -18,6 +19,7 @@ EXAMPLES = examples(
     "skipjack report tune_result_20261116_101500_pid4242.json",
     "skipjack report tune_result_20261116_101500_pid4242.json --all",
 )
+_OFF = "off"
 _ROWS = 30
 _TABLE_WIDTH = 140
 """Columns of a screen on which an operation has room in one line of a table."""
@@ -26,22 +28,29 @@ _COUNTS = ("bank_hit", "bank_append", "bank_update", "bank_reserved", "vendor", 
 
 
 def show_report(
-    file: Annotated[
-        Path, typer.Argument(help="What a program wrote: tune_result_TIME_pidPID.json.")
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...", help="What programs wrote: tune_result_TIME_pidPID.json."
+        ),
     ],
     every: Annotated[
         bool, typer.Option("--all", help=f"All operations, not the first {_ROWS}.")
     ] = False,
 ) -> None:
-    """Show what became of a program's operations, those first whose calls take longest."""
+    """Show what became of a program's operations.
+
+    Those whose calls take longest come first.
+    """
     from skipjack.errors import StorageError
     from skipjack.integrations.torch import read_result
 
-    try:
-        result = read_result(file)
-    except OSError as error:
-        raise StorageError(f"cannot read {file}: {error.strerror or error}") from None
-    _print(result, None if every else _ROWS)
+    for file in files:
+        try:
+            result = read_result(file)
+        except OSError as error:
+            raise StorageError(f"cannot read {file}: {error.strerror or error}") from None
+        _print(result, None if every else _ROWS)
 
 
 def _print(result: ReadResult, most: int | None) -> None:
@@ -55,15 +64,15 @@ def _print(result: ReadResult, most: int | None) -> None:
     console.print(Text(f"{' '.join(result.command)}  (in {result.directory}, pid {result.pid})"))
     console.print(Text(f"policy {result.policy}{words}{state}"))
     rows = sorted(result.rows, key=lambda one: (-one.value_us, -one.calls, one.op))[:most]
-    if console.width >= _TABLE_WIDTH:
+    if rows and console.width >= _TABLE_WIDTH:
         console.print(_table(rows))
-    else:
+    elif rows:
         for line in _pairs(rows):
             console.print(Text(line), no_wrap=True, overflow="ellipsis")
     left_out = len(result.rows) - most if most is not None else 0
     if left_out > 0:
         console.print(Text(f"and {left_out} more: --all"))
-    sentences = *_counts(result), *_reasons(result), result.gain_formula, *_times(result)
+    sentences = *_counts(result), *_reasons(result), *_times(result)
     for sentence in sentences:
         console.print(Text(sentence))
 
@@ -130,7 +139,10 @@ def _counts(result: ReadResult) -> list[str]:
     counts = [f"{result.summary.get(name, 0)} {name}" for name in _COUNTS]
     total = result.summary.get("total", 0)
     ours = result.summary.get("with_skipjack_kernel", 0)
-    return [f"{total} operations: {' + '.join(counts)}", f"{ours} of them run kernels of Skipjack"]
+    if not total:
+        return ["no operation was decided about"]
+    of_all = f"{numbered(total, 'operation')}: {' + '.join(counts)}"
+    return [of_all, f"{ours} of them run kernels of Skipjack", result.gain_formula]
 
 
 def _reasons(result: ReadResult) -> list[str]:
@@ -146,8 +158,12 @@ def _times(result: ReadResult) -> list[str]:
     took = f"the program took {time.seconds:.2f} s"
     if time.has_searched:
         took += ", with its searches; run it once more to see what they gained"
+    if result.policy == _OFF:
+        return [f"{took}, without Skipjack's kernels"]
     if time.before_seconds is None:
         hint = "skipjack exec --policy off -- COMMAND runs it without Skipjack's kernels"
         return [f"{took}; it was not run untuned before ({hint})"]
-    before = f"{took}; untuned it took {time.before_seconds:.2f} s"
-    return [before if time.gain is None else f"{before}: a gain of {time.gain:.2f} end to end"]
+    before = f"{took}; without Skipjack's kernels it took {time.before_seconds:.2f} s"
+    if time.gain is None:
+        return [before]
+    return [f"{before}: {time.gain:.2f} times as fast, by one run of each with its start-up"]

@@ -16,6 +16,7 @@ from skipjack.fleet.bundle.manifest import (
     manifest_text,
 )
 from skipjack.fleet.seal import fingerprint, sealed
+from skipjack.reading import numbered
 from skipjack.storage.sqlite_files import MAGIC
 
 APPLICATION = 0x534B4A42
@@ -139,4 +140,4 @@ def _check_entries(connection: sqlite3.Connection, path: Path, key: bytes, state
             raise damaged(path, f"entry {at} has another seal")
         head = chained(head, entry_seal)
     if at != state.count or head != state.head:
-        raise damaged(path, f"it has {at} entries, its manifest says {state.count}")
+        raise damaged(path, f"it has {numbered(at, 'entry')}, its manifest says {state.count}")

@@ -28,6 +28,7 @@ from skipjack.fleet.states import Stage
 from skipjack.fleet.work import Worker, make_worker
 from skipjack.gpu.opening import find_gpus, gpu_name
 from skipjack.interrupt import Interrupt, watch_for_interrupt
+from skipjack.reading import numbered
 from skipjack.storage import atomic_replacement, timestamp, utc_now
 
 _MOST_FAILURES = 5
@@ -235,8 +236,8 @@ def _divided(
         wanted = ", ".join(sorted(elsewhere))
         found = ", ".join(sorted({names[one.class_key] for one in host.devices})) or "no device"
         raise UsageError(
-            f"none of the {len(tasks)} jobs is for this machine: they are for {wanted}, here is "
-            f"{found}; evaluate the bundle where its device is"
+            f"none of the {numbered(len(tasks), 'job')} is for this machine: they are for "
+            f"{wanted}, here is {found}; evaluate the bundle where its device is"
         )
     return here, dict(sorted(elsewhere.items()))
 

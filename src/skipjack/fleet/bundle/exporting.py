@@ -15,6 +15,7 @@ from skipjack.fleet.seal import fingerprint
 from skipjack.fleet.states import State
 from skipjack.fleet.store.bundling import Page, Wanted
 from skipjack.fleet.store.store import Store
+from skipjack.reading import numbered
 from skipjack.storage import atomic_replacement
 
 
@@ -26,6 +27,8 @@ class Exported:
     file: str
     slice: str
     jobs: int
+    runnable: int
+    """Those of them with something to run: machine code, or MIOpen's own program."""
     artifacts: int
     bytes: int
     """Size of the file."""
@@ -74,6 +77,7 @@ def export_bundle(
         str(path),
         str(wanted.part),
         writer.jobs,
+        writer.runnable,
         len(writer.artifacts),
         path.stat().st_size,
         writer.lost,
@@ -86,6 +90,7 @@ class _Writer:
 
     def __init__(self) -> None:
         self.jobs = 0
+        self.runnable = 0
         self.lost = 0
         self.failed = 0
         self.artifacts: set[str] = set()
@@ -99,6 +104,7 @@ class _Writer:
             artifacts = bundled.task.artifacts
             new = {name: artifacts[name] for name in artifacts if name not in self.artifacts}
             self.artifacts |= new.keys()
+            self.runnable += bool(artifacts) or bundled.task.plan.by_miopen
             entries += [*artifact_entries(new.items()), bundled.entry()]
         if entries:
             bundle.append(entries)
@@ -124,9 +130,9 @@ def _nothing_built(store: Store, wanted: Wanted, writer: _Writer) -> UsageError:
     where = f"label {wanted.label}" + (f" on {wanted.device}" if wanted.device else "")
     if writer.lost or writer.failed:
         return UsageError(
-            f"nothing to export of {where}: {writer.lost} jobs have lost their machine code and "
-            f"are new again, of {writer.failed} the device is not known; run `skipjack run -l "
-            f"{wanted.label} --build`"
+            f"nothing to export of {where}: {numbered(writer.lost, 'job')} lost the machine code "
+            f"and must be built again, of {writer.failed} the device is not known; run "
+            f"`skipjack run -l {wanted.label} --build`"
         )
     if counts.get(State.BUILT):
         return UsageError(

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from skipjack.errors import UsageError
+from skipjack.execute import device_lock
 from skipjack.execute.process import WorkerProcess
-from skipjack.fleet.engine import Done, Host, Slot
+from skipjack.fleet.engine import Done, Host, RunningLog, Slot
 from skipjack.fleet.engines.placement import (
     builder_slots,
     evaluator_cores,
@@ -61,6 +62,8 @@ class LocalEngine:
         self._settings = settings
         self._factory = make_worker
         self._host = detect_host()
+        if evaluators:
+            device_lock.directory()  # a place that is of no use should fail at once
         cores = evaluator_cores(settings, evaluators)
         builds = builder_slots(self._host, settings.build_workers if builders is None else builders)
         evaluates = evaluator_slots(self._host, cores)
@@ -158,6 +161,10 @@ class LocalEngine:
             seat.check_signs()
             seat.tend()
         self._polled = time.monotonic()
+
+    def heard(self) -> Sequence[RunningLog]:
+        """What workers have said about the tasks they are at, where it grew."""
+        return [said for seat in self._seats.values() for said in seat.take_said()]
 
     def cancel(self, jobs: Sequence[int]) -> None:
         """Stop working on these jobs at once; nothing more is heard of them."""

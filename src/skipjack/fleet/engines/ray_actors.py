@@ -20,13 +20,14 @@ from typing import Any
 import skipjack
 from skipjack import processes
 from skipjack.execute import wire
+from skipjack.fleet.engine import RunningLog
 from skipjack.fleet.engines.ray_cluster import ray_module
 from skipjack.fleet.host import detect_host
 from skipjack.fleet.parcel import pack, unpack
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome
-from skipjack.fleet.worker import named, perform, stand_back
-from skipjack.fleet.worker_log import open_worker_log
+from skipjack.fleet.worker import SIGN_EVERY_S, named, perform, stand_back
+from skipjack.fleet.worker_log import open_worker_log, said_so_far
 from skipjack.settings import load_settings
 
 LINGER_S = 0.02
@@ -55,6 +56,7 @@ class WorkerActor:
         self._done: list[tuple[int, float, Outcome]] = []
         self._skipped: set[int] = set()
         self._to_do = 0
+        self._said: RunningLog | None = None
 
     def hello(self) -> bytes:
         """Make the worker, in the thread that will use it: its children live as long as that."""
@@ -96,20 +98,34 @@ class WorkerActor:
                 self._news.notify()
 
     def answers(self, wait_s: float) -> bytes:
-        """Outcomes since the last call, as a parcel; none after this long, as no bytes."""
+        """Outcomes since the last call, as a parcel, and what was said about the task at hand;
+        nothing after this long, as no bytes.
+        """
+        ends = time.monotonic() + wait_s
+        said = None
         with self._news:
-            self._news.wait_for(lambda: self._done, wait_s)
+            while not self._done and not said and (left_s := ends - time.monotonic()) > 0:
+                self._news.wait_for(lambda: self._done, min(left_s, SIGN_EVERY_S))
+                said = self._new_words()
             if self._done:
                 self._news.wait_for(lambda: not self._to_do, LINGER_S)
             done, self._done = self._done, []
-        if not done:
+        if not done and not said:
             return b""
         parcel = pack(
             [outcome.message() for _, _, outcome in done],
             tickets=[ticket for ticket, _, _ in done],
             seconds=[seconds for _, seconds, _ in done],
+            said=asdict(said) if said else None,
         )
         return wire.encode(parcel.body, parcel.blobs)
+
+    def _new_words(self) -> RunningLog | None:
+        said = said_so_far()
+        if said == self._said:
+            return None
+        self._said = said
+        return said
 
     def skip(self, tickets: Sequence[int]) -> None:
         """Do not begin these."""

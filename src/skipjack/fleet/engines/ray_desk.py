@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from skipjack.errors import SkipjackError
 from skipjack.execute import wire
-from skipjack.fleet.engine import Done, Slot
+from skipjack.fleet.engine import Done, RunningLog, Slot
 from skipjack.fleet.parcel import pack, unpack
 from skipjack.fleet.task import Outcome, Task
 
@@ -36,6 +36,8 @@ class Desk:
     """When, if it is not up."""
     careful: bool = False
     """One at a time: somebody among them may have ended the worker before."""
+    said: RunningLog | None = None
+    """What its worker said last about the task it is at, and nobody has taken yet."""
 
     def withdraw(self, jobs: Collection[int]) -> tuple[list[int], bool]:
         """Forget these jobs; their tickets, and whether the worker is at one of them."""
@@ -63,6 +65,8 @@ class Desk:
         parcel = wire.receive(io.BytesIO(answers).read)
         if parcel is None:
             return []
+        if said := parcel.body.get("said"):
+            self.said = RunningLog(**said)
         orders = {order.ticket: order for order in self.orders}
         reports = zip(parcel.body["tickets"], parcel.body["seconds"], unpack(parcel), strict=True)
         done = []
@@ -73,6 +77,11 @@ class Desk:
             self.orders.remove(order)
             done.append(self._done(order, message, seconds))
         return done
+
+    def take_said(self) -> list[RunningLog]:
+        """What its worker says about the task it is at, if that grew since the last time."""
+        said, self.said = self.said, None
+        return [said] if said else []
 
     def _done(self, order: Order, message: wire.Message, seconds: float) -> Done:
         try:

@@ -15,7 +15,7 @@ from skipjack.core.device import Device
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.execute import wire
 from skipjack.execute.process import WorkerDiedError, WorkerProcess
-from skipjack.fleet.engine import Done, Host, Slot
+from skipjack.fleet.engine import Done, Host, RunningLog, Slot
 from skipjack.fleet.engines.ray_cluster import RayUnreachableError, check_reachable, require_ray
 from skipjack.fleet.engines.ray_desk import Desk, Order, batch_of
 from skipjack.fleet.states import Stage
@@ -135,6 +135,10 @@ class RayEngine:
             if self._done or left_s <= 0:
                 done, self._done = self._done, []
                 return done
+
+    def heard(self) -> Sequence[RunningLog]:
+        """What workers have said about the tasks they are at, where it grew."""
+        return [said for desk in self._desks.values() for said in desk.take_said()]
 
     def cancel(self, jobs: Sequence[int]) -> None:
         """Stop working on these jobs at once; they do not come out of `poll`."""

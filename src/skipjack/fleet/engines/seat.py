@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from skipjack.execute.process import START_TIMEOUT_S, WorkerDiedError, WorkerProcess
 from skipjack.execute.wire import Message
-from skipjack.fleet.engine import Done, Slot
+from skipjack.fleet.engine import Done, RunningLog, Slot
 from skipjack.fleet.parcel import pack, unpack
 from skipjack.fleet.task import Outcome, Task
 
@@ -43,6 +43,7 @@ class Seat:
         self._sent: deque[_Order] = deque()
         """The worker does the first, or has done it and we have not read so yet."""
         self._done: list[Done] = []
+        self._said: RunningLog | None = None
         self._ready = self._quick = False
         self._began = self._heard = 0.0
         self._failed_starts = 0
@@ -70,6 +71,11 @@ class Seat:
         """What is done since the last time."""
         done, self._done = self._done, []
         return done
+
+    def take_said(self) -> list[RunningLog]:
+        """What its worker says about the task it is at, if that grew since the last time."""
+        said, self._said = self._said, None
+        return [said] if said else []
 
     @property
     def paused(self) -> bool:
@@ -135,6 +141,8 @@ class Seat:
         if "ready" in message.body:
             self._ready = True
             self._failed_starts = 0
+        if said := message.body.get("said"):
+            self._said = RunningLog(**said)
         if "bodies" in message.body:
             for answer, seconds in zip(unpack(message), message.body["seconds"], strict=True):
                 self._settle(Outcome.of(answer), seconds)

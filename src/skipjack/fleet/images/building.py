@@ -13,7 +13,7 @@ from pathlib import Path
 
 import skipjack
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.fleet.images import commands, names
+from skipjack.fleet.images import build_access, commands, names
 from skipjack.fleet.images.commands import Recipe
 from skipjack.fleet.images.container_engine import ContainerEngine, find_engine
 from skipjack.fleet.images.identity import identity
@@ -35,11 +35,16 @@ def build(
     if not dockerfile.is_file():
         raise UsageError(f"there is no Dockerfile {dockerfile}; --file names one")
     engine = engine or find_engine()
-    with build_context(dockerfile) as place:
+    content = dockerfile.read_bytes()
+    if dockerfile == DOCKERFILE:
+        content = build_access.with_mounts(content.decode(), recipe.ssh, recipe.secrets).encode()
+    # Older releases of docker mount nothing without it.
+    more = {"DOCKER_BUILDKIT": "1"} if recipe.ssh or recipe.secrets else {}
+    with build_context(content) as place:
         line = commands.build_image(
             recipe, str(place / "Dockerfile"), str(place), skipjack.__version__
         )
-        code = engine.show(line, quiet_stdout=quiet_stdout)
+        code = engine.show(line, quiet_stdout=quiet_stdout, more_env=more)
     if code:
         raise SkipjackError(
             f"{engine.name} could not build {recipe.tag}: it ended with exit code {code}, and what "
@@ -58,14 +63,18 @@ def check(recipe: Recipe) -> None:
         names.check_git_repository(recipe.repository)
     for text in recipe.build_arguments:
         names.check_build_argument(text)
+    for text in recipe.ssh:
+        build_access.check_ssh(text)
+    for text in recipe.secrets:
+        build_access.check_secret(text)
 
 
 @contextmanager
-def build_context(dockerfile: Path) -> Iterator[Path]:
-    """A directory with the Dockerfile and ``skipjack/``, from which pip installs this very one."""
+def build_context(dockerfile: bytes) -> Iterator[Path]:
+    """A directory with this Dockerfile and ``skipjack/``, from which pip installs this very one."""
     with tempfile.TemporaryDirectory(prefix="skipjack-image-") as folder:
         place = Path(folder)
-        shutil.copyfile(dockerfile, place / "Dockerfile")
+        (place / "Dockerfile").write_bytes(dockerfile)
         package = Path(skipjack.__file__).parent
         sources = place / "skipjack"
         shutil.copytree(

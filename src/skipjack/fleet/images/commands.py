@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from skipjack.fleet.images import build_access
 from skipjack.fleet.images.container_engine import ContainerEngine
 from skipjack.fleet.images.gpus import GpuRef, pass_through
 
@@ -152,6 +153,10 @@ class Recipe:
     """Where MIOpen's sources come from; empty: as the Dockerfile says."""
     build_arguments: tuple[str, ...] = ()
     no_cache: bool = False
+    ssh: tuple[str, ...] = ()
+    """Agents that the build may use, as ``default``."""
+    secrets: tuple[str, ...] = ()
+    """Where secrets of the build are, as ``id=git_credentials,src=FILE``; never their values."""
 
 
 def build_image(recipe: Recipe, dockerfile: str, context: str, version: str) -> list[str]:
@@ -162,6 +167,7 @@ def build_image(recipe: Recipe, dockerfile: str, context: str, version: str) -> 
     words = [word for text in (*given, *recipe.build_arguments) for word in ("--build-arg", text)]
     line = ["build", "--tag", recipe.tag, "--file", dockerfile, *words]
     line += ["--label", f"{VERSION_LABEL}={version}"]
+    line += build_access.options(recipe.ssh, recipe.secrets)
     return [*line, *(["--no-cache"] if recipe.no_cache else []), context]
 
 

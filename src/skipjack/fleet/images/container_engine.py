@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -57,7 +57,13 @@ class ContainerEngine:
         except OSError as error:
             raise SkipjackError(f"{self.program} cannot be started: {error.strerror}") from None
 
-    def show(self, arguments: Sequence[str], *, quiet_stdout: bool = False) -> int:
+    def show(
+        self,
+        arguments: Sequence[str],
+        *,
+        quiet_stdout: bool = False,
+        more_env: Mapping[str, str] | None = None,
+    ) -> int:
         """Run it with our terminal for its output; gives the exit code."""
         try:
             return subprocess.run(
@@ -65,6 +71,7 @@ class ContainerEngine:
                 stdin=subprocess.DEVNULL,
                 # With --json our standard output is for one object.
                 stdout=2 if quiet_stdout else None,
+                env={**os.environ, **(more_env or {})},
                 check=False,
             ).returncode
         except OSError as error:

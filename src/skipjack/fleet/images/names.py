@@ -95,7 +95,7 @@ def check_git_repository(url: str) -> str:
     if _SECRET.search(url):
         raise UsageError(
             "the repository's address has a password or token in it, which every copy of the image "
-            "would carry; leave it out and give access by other means"
+            "would carry; leave it out: --ssh and --secret give access to the build alone"
         )
     return url
 
@@ -108,6 +108,7 @@ def check_build_argument(text: str) -> str:
     if _SECRET.search(text):
         raise UsageError(
             f"the build argument {name} has an address with a password or token in it, which every "
-            "copy of the image would carry; leave it out and give access by other means"
+            "copy of the image would carry; leave it out: --ssh and --secret give access to the "
+            "build alone"
         )
     return text

@@ -6,7 +6,7 @@ A good line is kept and a bad one is counted, listed with its number and its rea
 from skipjack.fleet.importing.importer import ProblemStore, import_file, import_lines
 from skipjack.fleet.importing.missed import TAG, Misses, misses_of
 from skipjack.fleet.importing.options import ImportOptions, parse_batches
-from skipjack.fleet.importing.report import BadLine, ImportProgress, ImportReport
+from skipjack.fleet.importing.report import BadLine, ImportProgress, ImportReport, lone_layouts
 
 __all__ = [
     "TAG",
@@ -18,6 +18,7 @@ __all__ = [
     "ProblemStore",
     "import_file",
     "import_lines",
+    "lone_layouts",
     "misses_of",
     "parse_batches",
 ]

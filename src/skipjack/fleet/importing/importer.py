@@ -116,7 +116,7 @@ class _Import:
         self._lines = 0
         self._counts = {kind: 0 for kind in Kind if kind is not Kind.UNDERSTOOD}
         self._problems = self._distinct = 0
-        self._without_direction = self._without_batch = 0
+        self._without_direction = self._without_batch = self._lone_layout = 0
         self._added = Added()
         self._bad: list[BadLine] = []
         self._reasons: dict[str, int] = {}
@@ -132,6 +132,7 @@ class _Import:
                 self._waiting += reading.problems
                 self._without_direction += reading.without_direction
                 self._without_batch += reading.without_batch
+                self._lone_layout += reading.lone_layout
                 if len(self._waiting) >= CHUNK:
                     self.flush()
                 continue
@@ -197,6 +198,7 @@ class _Import:
             unknown=unknown,
             without_direction=self._without_direction,
             without_batch=self._without_batch,
+            lone_layout=self._lone_layout,
             bad=tuple(self._bad),
             not_applicable_reasons=self._reasons,
         )

@@ -17,8 +17,16 @@ from skipjack.errors import SkipjackError, UsageError
 from skipjack.fleet.importing.lines import LONGEST
 from skipjack.fleet.importing.options import ImportOptions
 from skipjack.fleet.store.problems import NewProblem
-from skipjack.interop import ALL, Defaults, NotApplicable, problem_text, read_text, unsaid
-from skipjack.interop.driver_dtypes import CONV_DTYPES, dtype_obstacle
+from skipjack.interop import (
+    ALL,
+    Defaults,
+    NotApplicable,
+    has_lone_layout,
+    problem_text,
+    read_text,
+    unsaid,
+)
+from skipjack.interop.driver_flags import CONV_DTYPES, dtype_obstacle
 from skipjack.interop.quick_conv import QuickConv, quick_command, quick_find_db, quick_key
 from skipjack.operations import get, parse
 from skipjack.operations.convolution import DIRECTIONS, Convolution
@@ -46,6 +54,7 @@ class Reading(NamedTuple):
     reason: str = ""
     without_direction: bool = False
     without_batch: bool = False
+    lone_layout: bool = False
 
 
 _BLANK = Reading(Kind.BLANK)
@@ -120,7 +129,9 @@ class Reader:
             for head in heads
             for direction in directions
         )
-        return Reading(Kind.UNDERSTOOD, problems, without_direction=left_open)
+        return Reading(
+            Kind.UNDERSTOOD, problems, without_direction=left_open, lone_layout=conv.lone_layout
+        )
 
     def _directions(self, usual: tuple[str, ...]) -> tuple[str, ...]:
         if self._direction is None:
@@ -148,6 +159,7 @@ class Reader:
             ),
             without_direction=left_open,
             without_batch=bool(self._batches) and not _has_batch(problems[0]),
+            lone_layout=has_lone_layout(text),
         )
 
     def _repeated(self, problems: list[Problem]) -> Iterable[Problem]:

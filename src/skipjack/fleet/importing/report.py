@@ -15,6 +15,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
+from skipjack.interop import LONE_LAYOUT
+from skipjack.reading import numbered
+
 FORMAT = 1
 SHOWN = 20
 """Bad lines that a report has; all are counted."""
@@ -64,6 +67,8 @@ class ImportReport:
     """Understood lines that left the direction open."""
     without_batch: int = 0
     """Understood lines that were kept as they are though batch sizes were given."""
+    lone_layout: int = 0
+    """Understood commands that say the layout of their output alone, which holds for all arrays."""
     bad: tuple[BadLine, ...] = ()
     """The first rejected lines."""
     not_applicable_reasons: Mapping[str, int] = field(default_factory=dict)
@@ -74,6 +79,11 @@ class ImportReport:
         numbers = asdict(self)
         numbers["bad"] = [line.to_json() for line in self.bad]
         return {"format": FORMAT, **numbers}
+
+
+def lone_layouts(count: int) -> str:
+    """One sentence for all commands that say the layout of their output alone."""
+    return f"{numbered(count, 'command')}: {LONE_LAYOUT}"
 
 
 class ImportProgress(NamedTuple):

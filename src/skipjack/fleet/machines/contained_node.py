@@ -28,6 +28,7 @@ from skipjack.fleet.machines.ray_start import (
     started,
 )
 from skipjack.gpu.opening import find_gpus
+from skipjack.reading import numbered
 
 T = TypeVar("T")
 
@@ -171,7 +172,7 @@ def _gpus(request: NodeRequest) -> list[GpuRef | None]:
     found: list[GpuRef | None] = [gpu_here(name) for name in names[: request.gpus]]
     if len(found) < request.gpus:
         raise SkipjackError(
-            f"{len(found)} GPUs for containers are here, {request.gpus} are registered; skipjack "
-            f"machine check {request.machine} says more"
+            f"found {numbered(len(found), 'GPU')} for containers, but {request.gpus} are "
+            f"registered; skipjack machine check {request.machine} says more"
         )
     return found

@@ -46,7 +46,7 @@ from skipjack.fleet.machines.ray_start import (
     ray_variables,
     started,
 )
-from skipjack.reading import read_json
+from skipjack.reading import numbered, read_json
 from skipjack.settings import load_settings
 from skipjack.storage import FileLock, ensure_directory
 
@@ -107,8 +107,8 @@ def _lost_gpus(request: NodeRequest) -> str:
         return ""
     of_it = f" of {', '.join(wanted)}" if wanted else ""
     return (
-        f"{request.machine} has {count} GPUs{of_it}, {request.gpus} are registered: skipjack "
-        f"machine check {request.machine} says more"
+        f"{request.machine} has {numbered(count, 'GPU')}{of_it}, {request.gpus} are registered: "
+        f"skipjack machine check {request.machine} says more"
     )
 
 

@@ -101,7 +101,7 @@ def _check_host(host: str) -> None:
             user = user.partition(":")[0]
             raise UsageError(
                 f"a host is written without a password: --host {address} --user {user}; Skipjack "
-                "stores none, use a key or the agent of ssh"
+                "stores none, use a key or the ssh agent"
             )
         raise UsageError(f"the user is said apart from the host: --host {address} --user {user}")
     if len(host) > _LONGEST or not _HOST.fullmatch(host):
@@ -136,7 +136,7 @@ def _check_user(name: str, user: str) -> None:
     if ":" in user:
         raise UsageError(
             f"the user of {name} has a colon in it; Skipjack stores no password, use a key or the "
-            "agent of ssh"
+            "ssh agent"
         )
     if user and (len(user) > _LONGEST or not _USER.fullmatch(user)):
         raise UsageError(f"{user!r} is no user of {name}; write a login name")

@@ -131,7 +131,7 @@ def _in_records(connection: Connection, table: Table, rows: Sequence[Row]) -> in
 
 
 def _in_json_table(connection: Connection, table: Table, rows: Sequence[Row]) -> int:
-    """As MariaDB and MySQL read JSON."""
+    """As MariaDB reads JSON."""
     columns = [table.c[name] for name in rows[0]]
     typed = ", ".join(f"`{one.name}` {_plain(one)} PATH '$.{one.name}'" for one in columns)
     found = text(f"SELECT * FROM JSON_TABLE(:given, '$[*]' COLUMNS ({typed})) AS given")

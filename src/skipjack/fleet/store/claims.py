@@ -18,7 +18,7 @@ from skipjack.fleet.states import ArtifactLost, Claimed, Failed, Inapplicable, S
 from skipjack.fleet.store import devices, labels, machines, tables, transitions
 from skipjack.fleet.store.batches import among
 from skipjack.fleet.store.devices import record_of
-from skipjack.fleet.store.kinds import of_kind
+from skipjack.fleet.store.kinds import by_miopen, of_kind
 from skipjack.fleet.store.statements import found, listed
 from skipjack.fleet.store.supplies import Fault, supply
 from skipjack.fleet.store.transitions import LONGEST_GPU, JobRow, Step
@@ -37,20 +37,22 @@ def claim(
     *,
     key: bytes,
     kind: JobKind | None = None,
+    only: Sequence[str] = (),
 ) -> list[tuple[Claim, Task]]:
     """Jobs for these workers, the most urgent first; fewer than wanted if fewer wait.
 
-    Of one kind, if one is named.
+    Of one kind, if one is named, and for devices of these names `only`, if there are any.
     Nothing for an owner whose lease was swept, nor for a machine that is aborted or set aside. A
     job that turns out not to be doable is settled here, and is not among the answers.
     """
     if stage is Stage.EVALUATE:  # who measures on nothing gets nothing; builders build for all
         wants = [want for want in wants if want.devices]
     label_id, able = _admitted(connection, owner, wants, label)
+    asked = {"label": label_id, "only": list(only) or None}
     groups = _groups(connection, stage, able, label_id)
     seen: list[int] = []
     for _ in range(_TIMES_AT_ONCE):
-        taken = _taken(connection, stage, groups, label_id, seen, kind)
+        taken = _taken(connection, stage, groups, asked, seen, kind)
         if not taken:
             return []
         seen += [row.id for row, _ in taken]
@@ -65,7 +67,7 @@ def _taken(
     connection: Connection,
     stage: Stage,
     groups: Mapping[_Able, Sequence[Want]],
-    label: int | None,
+    asked: Mapping[str, Any],
     seen: Sequence[int],
     kind: JobKind | None,
 ) -> list[tuple[JobRow, Want]]:
@@ -74,9 +76,10 @@ def _taken(
     for able, group in groups.items():
         most = sum(want.count for want in group)
         passed = [*seen, *(row.id for row, _ in taken)]
-        values = {"most": most, "label": label, "devices": list(able.names), "taken": passed}
-        # Of a label it was looked up which names are meant.
-        values["classes"] = list(able.classes) if label is None else []
+        values = {**asked, "most": most, "taken": passed or None}
+        values["devices"] = None if able.names is None else list(able.names)
+        if asked["label"] is None:  # of a label it was looked up which names are meant
+            values["classes"] = list(able.classes) or None
         rows = _waiting(connection, stage, kind, values)
         taken += zip(rows, _dealt(group), strict=False)
     return taken
@@ -125,9 +128,12 @@ def _gate(dialect: str, labelled: bool) -> Select[Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Able:
-    """What workers can work on: devices of these names, if they are of one of these classes."""
+    """What workers can work on: devices of these names, if they are of one of these classes.
 
-    names: tuple[str, ...]
+    All devices for None. Jobs of MIOpen pass any builder.
+    """
+
+    names: tuple[str, ...] | None
     classes: tuple[str, ...] = ()
 
 
@@ -143,7 +149,8 @@ def _groups(
     devices.bind_unbound(connection, (one for want in wants for one in want.devices), label)
     if stage is Stage.BUILD:
         for want in wants:
-            groups.setdefault(_Able(tuple(sorted(set(want.builds_for)))), []).append(want)
+            names = None if want.builds_for is None else tuple(sorted(set(want.builds_for)))
+            groups.setdefault(_Able(names), []).append(want)
         return groups
     meant = _meant(connection, label) if label is not None else None
     for want in wants:
@@ -167,7 +174,7 @@ def _waiting(
     connection: Connection, stage: Stage, kind: JobKind | None, values: Mapping[str, Any]
 ) -> Sequence[JobRow]:
     """Jobs that wait for the stage, locked, but none of those that were taken before."""
-    given = tuple(name for name, value in values.items() if value)
+    given = tuple(name for name, value in values.items() if value is not None)
     statement = _next(connection.dialect.name, stage, kind, given)
     return found(connection, statement, **{name: values[name] for name in given})
 
@@ -200,8 +207,11 @@ def _next(dialect: str, stage: Stage, kind: JobKind | None, given: tuple[str, ..
     else:
         halted = select(tables.labels.c.id).where(tables.labels.c.aborted.is_(True))
         query = query.where(job.label.not_in(halted))
+    if "only" in given:
+        query = query.where(listed(dialect, job.device, "only"))
     if "devices" in given:
-        query = query.where(listed(dialect, job.device, "devices"))
+        able = listed(dialect, job.device, "devices")
+        query = query.where(able | by_miopen() if stage is Stage.BUILD else able)
     if "classes" in given:
         of = tables.label_devices.c
         mine = (of.label == job.label, of.device == job.device)
@@ -261,7 +271,7 @@ def _steps(
 
 
 def _record(row: JobRow, task: Task | Fault) -> str | None:
-    if row.record is None and isinstance(task, Task):
+    if row.record is None and isinstance(task, Task) and not task.plan.by_miopen:
         return record_of(task.device)
     record: str | None = row.record
     return record

@@ -5,11 +5,14 @@ Use `now()` inside statements, and `read` where Python has to know: both are sec
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, Double, select
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
+
+from skipjack.storage import timestamp
 
 
 class now(FunctionElement[float]):
@@ -40,3 +43,8 @@ def _mysql(element: now, compiler: Any, **options: Any) -> str:
 def read(connection: Connection) -> float:
     """The time by the database's clock."""
     return float(connection.execute(select(now())).scalar_one())
+
+
+def spelled(seconds: float) -> str:
+    """Seconds since 1970 as people and ledgers write times: ISO 8601."""
+    return timestamp(datetime.fromtimestamp(seconds, UTC))

@@ -124,11 +124,14 @@ def _place(by: Sequence[str], values: Sequence[str]) -> tuple[tuple[int, str], .
 
 
 def live(
-    connection: Connection, label: str | None = None, kind: JobKind | None = None
+    connection: Connection,
+    label: str | None = None,
+    kind: JobKind | None = None,
+    devices: Sequence[str] = (),
 ) -> dict[State, int]:
     """How many jobs are in each state, of one label or of all, of one kind or of all.
 
-    States without any are left out.
+    For devices of these names, if there are any. States without any are left out.
     """
     job = tables.jobs.c
     query = select(job.state, func.count()).group_by(job.state)
@@ -136,5 +139,7 @@ def live(
         query = query.where(job.label == id_of(connection, label))
     if kind is not None:
         query = query.where(of_kind(kind))
+    if devices:
+        query = query.where(job.device.in_(devices))
     found = {State(state): count for state, count in connection.execute(query)}
     return {state: found[state] for state in State if state in found}

@@ -12,12 +12,13 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, ScalarSelect, exists, or_, select, update
+from sqlalchemy import ColumnElement, Connection, ScalarSelect, exists, or_, select, true, update
 
 from skipjack.core.device import Device, display_names
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.fleet.store import clock, tables
 from skipjack.fleet.store.bulk import insert_new
+from skipjack.fleet.store.kinds import by_miopen
 from skipjack.fleet.store.stored_json import stored
 
 
@@ -229,15 +230,18 @@ def _only(name: str, found: Sequence[SeenClass]) -> Device | None:
     return found[0].device if found else None
 
 
-def devices_of(connection: Connection, label: str) -> dict[str, bool]:
-    """Devices that jobs of a label are for, and whether a real one was ever seen."""
+def devices_of(connection: Connection, label: str, *, built: bool = False) -> dict[str, bool]:
+    """Devices that jobs of a label are for, and whether a real one was ever seen.
+
+    With `built`, those alone that something is built for, which jobs of MIOpen do without.
+    """
     jobs, labels, devices = tables.jobs.c, tables.labels.c, tables.devices.c
     seen = exists().where(tables.device_classes.c.device == devices.name)
     query = (
         select(devices.name, seen.label("seen"))
         .join(tables.jobs, jobs.device == devices.name)
         .join(tables.labels, labels.id == jobs.label)
-        .where(labels.name == label)
+        .where(labels.name == label, ~by_miopen() if built else true())
         .distinct()
     )
     return {str(row.name): bool(row.seen) for row in connection.execute(query)}

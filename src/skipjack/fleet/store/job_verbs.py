@@ -95,9 +95,14 @@ class JobVerbs(Transacting):
         """The number of jobs for each combination of values that occurs."""
         return self._reading(counting.counts, label=label, by=by, state=state, device=device)
 
-    def live(self, label: str | None = None, kind: JobKind | None = None) -> dict[State, int]:
-        """The number of jobs in each state, of one kind or of all, cheaply."""
-        return self._reading(counting.live, label, kind)
+    def live(
+        self,
+        label: str | None = None,
+        kind: JobKind | None = None,
+        devices: Sequence[str] = (),
+    ) -> dict[State, int]:
+        """The number of jobs in each state, of one kind or of all, for some devices or for all."""
+        return self._reading(counting.live, label, kind, devices)
 
     def job(self, id: int) -> Job:
         """The job of this number."""

@@ -14,9 +14,9 @@ from skipjack.fleet.records import Job, JobKind, Label, Plan
 from skipjack.fleet.states import State
 from skipjack.fleet.store import bulk, clock, devices, tables
 from skipjack.fleet.store.architectures import stopped_from_the_start
+from skipjack.fleet.store.clock import spelled
 from skipjack.fleet.store.kinds import of_kind
 from skipjack.fleet.store.labels import add_label, id_of
-from skipjack.fleet.store.moments import spelled
 from skipjack.fleet.store.near import unknown
 from skipjack.fleet.store.problems import digest_of, ids_of
 from skipjack.fleet.store.stored_json import stored

@@ -11,7 +11,7 @@ from skipjack.errors import UsageError
 from skipjack.fleet.records import Label
 from skipjack.fleet.states import State
 from skipjack.fleet.store import bulk, clock, tables
-from skipjack.fleet.store.moments import spelled
+from skipjack.fleet.store.clock import spelled
 from skipjack.fleet.store.near import unknown
 
 _TEXTS = ("toolchain", "versions", "image", "ticket")

@@ -21,14 +21,16 @@ from sqlalchemy import (
     update,
 )
 
+from skipjack.errors import UsageError
 from skipjack.fleet.engine import Host
 from skipjack.fleet.records import Machine
 from skipjack.fleet.states import Built, Event, Failed, Lost, Told
-from skipjack.fleet.store import clock, devices, registrations, tables
+from skipjack.fleet.store import clock, devices, labels, registrations, tables
 from skipjack.fleet.store.architectures import stopped_from_the_start
 from skipjack.fleet.store.batches import among
 from skipjack.fleet.store.bulk import insert_new
-from skipjack.fleet.store.moments import spelled
+from skipjack.fleet.store.clock import spelled
+from skipjack.fleet.store.near import unknown
 from skipjack.fleet.store.stored_json import stored
 
 MOST_FAILURES = 5
@@ -85,6 +87,44 @@ def machines(connection: Connection) -> list[Machine]:
     """All machines that were ever seen, by name."""
     rows = connection.execute(_reading().order_by(tables.machines.c.name)).mappings()
     return [_machine(row) for row in rows]
+
+
+def devices_at(connection: Connection, name: str, label: str) -> tuple[str, ...]:
+    """Devices of a machine that jobs of a label are for; `UsageError` if there are none.
+
+    Of a machine that never worked it is the device that it was registered with.
+    """
+    machine, job, of = tables.machines.c, tables.jobs.c, tables.label_devices.c
+    row = connection.execute(select(tables.machines).where(machine.name == name)).first()
+    if row is None:
+        registered = registrations.registrations(connection)
+        its = [one.device for one in registered if one.name == name]
+        if not its:
+            known = {
+                *(one.name for one in registered),
+                *connection.execute(select(machine.name)).scalars(),
+            }
+            raise unknown("machine", name, known, "skipjack machine add registers one")
+        classes = None
+    else:
+        its, classes = stored(row.devices), row.classes
+    bound = (of.label == job.label) & (of.device == job.device)
+    mine = (
+        select(job.device, of.class_key)
+        .outerjoin(tables.label_devices, bound)
+        .where(job.label == labels.id_of(connection, label))
+        .distinct()
+    )
+    there = {str(row.device): row.class_key for row in connection.execute(mine)}
+    meant = there.values() if classes is None else (None, *stored(classes))
+    found = sorted(one for one in there if one in its and there[one] in meant)
+    if not found:
+        has = f"has {', '.join(its)}" if any(its) else "is registered without a device"
+        raise UsageError(
+            f"no job of {label} is for a device of {name}, which {has}: its jobs are for "
+            f"{', '.join(sorted(there)) or 'no device'}"
+        )
+    return tuple(found)
 
 
 def note(connection: Connection, events: Mapping[int, Sequence[tuple[int, Event]]]) -> None:

@@ -107,6 +107,7 @@ def _prepare(engine: Engine, *, read_only: bool = False) -> None:
             f"{for_people(engine.url)} is of another version of Skipjack, and its directory is "
             "read-only; copy it to a directory that you can write to"
         )
+    _warn_of_mysql(engine)
     if found in (None, schema.UNFINISHED):
         _ask(engine, schema.create)
     elif found != REVISIONS[-1] and is_file:
@@ -116,6 +117,14 @@ def _prepare(engine: Engine, *, read_only: bool = False) -> None:
             f"{for_people(engine.url)} has a schema of revision {found}, this Skipjack needs "
             f"{REVISIONS[-1]}; let all coordinators end, then run "
             "skipjack store upgrade"
+        )
+
+
+def _warn_of_mysql(engine: Engine) -> None:
+    """Of a server that was asked something, and said what it is."""
+    if engine.dialect.name == "mysql" and not getattr(engine.dialect, "is_mariadb", False):
+        log.warning(
+            "%s is MySQL: MySQL is not tested; use MariaDB or PostgreSQL", for_people(engine.url)
         )
 
 

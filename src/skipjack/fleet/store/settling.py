@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Select, delete, select
 
 from skipjack.fleet.records import LONGEST_LOG, Claim, Settlement
 from skipjack.fleet.states import Built, Event, Failed, IllegalStepError, Lost, Stage, Told, advance
-from skipjack.fleet.store import artifacts, machines, tables, transitions
+from skipjack.fleet.store import artifacts, machines, stories, tables, transitions
 from skipjack.fleet.store.batches import among, insert_long_rows, insert_rows
 from skipjack.fleet.store.statements import found, listed
 from skipjack.fleet.store.transitions import LONGEST_GPU, JobRow, Step, event_name, readable
@@ -175,9 +175,13 @@ def _round(one: _Accepted) -> dict[str, Any]:
 
 
 def _write_logs(connection: Connection, said: Sequence[_Accepted]) -> None:
+    # Of a worker that was lost, what it said before is all there is.
+    whole = [one for one in said if one.settlement.overheard and not isinstance(one.event, Lost)]
+    if whole:
+        stories.forget_logs(connection, [(one.row.id, one.row.attempt) for one in whole])
     insert_rows(connection, tables.logs, [_log(one) for one in said])
     for one in said:
-        if one.row.attempt > MOST_LOGS:  # each attempt writes one at most
+        if 2 * one.row.attempt > MOST_LOGS:  # each attempt writes two at most
             _forget_old_logs(connection, one.row.id)
 
 

@@ -33,6 +33,10 @@ class Spelling(ABC):
         """What stands after it."""
 
     @abstractmethod
+    def joined(self, text: str) -> str:
+        """The different texts of a group with commas between, in any order; NULL for none."""
+
+    @abstractmethod
     def member(self, json: str, name: str) -> str:
         """A member of a JSON object as text; NULL if there is none."""
 
@@ -71,6 +75,9 @@ class _SQLite(Spelling):
     def after_slash(self, text: str) -> str:
         return f"substr({text}, instr({text}, '/') + 1)"
 
+    def joined(self, text: str) -> str:
+        return f"group_concat(DISTINCT {text})"
+
     def member(self, json: str, name: str) -> str:
         return f"json_extract({json}, '$.{name}')"
 
@@ -93,6 +100,9 @@ class _PostgreSQL(Spelling):
 
     def after_slash(self, text: str) -> str:
         return f"split_part({text}, '/', 2)"
+
+    def joined(self, text: str) -> str:
+        return f"string_agg(DISTINCT {text}, ',' ORDER BY {text})"
 
     def member(self, json: str, name: str) -> str:
         return f"CAST({json} AS json) ->> '{name}'"
@@ -120,6 +130,9 @@ class _MariaDB(Spelling):
 
     def after_slash(self, text: str) -> str:
         return f"substring_index({text}, '/', -1)"
+
+    def joined(self, text: str) -> str:
+        return f"group_concat(DISTINCT {text} ORDER BY {text})"
 
     def integer(self, text: str) -> str:
         return f"CAST({text} AS signed)"

@@ -22,16 +22,19 @@ from skipjack.fleet.store import (
     leases,
     machines,
     neighbours,
+    problem_list,
     problems,
+    stories,
 )
 from skipjack.fleet.store.job_verbs import JobVerbs
-from skipjack.fleet.store.problems import Added, NewProblem, ProblemRow, add_problems
+from skipjack.fleet.store.problem_list import DeviceResult, ListedProblem, ProblemFilter
+from skipjack.fleet.store.problems import Added, NewProblem, ProblemRow, Provenance, add_problems
 from skipjack.fleet.store.registry_verbs import RegistryVerbs
 from skipjack.fleet.store.retrying import Patience
 
 if TYPE_CHECKING:
     from skipjack.fleet.bundle.contents import BundledOutcome
-    from skipjack.fleet.engine import Host
+    from skipjack.fleet.engine import Host, RunningLog
     from skipjack.fleet.exchange import Ask, Exchanged
     from skipjack.fleet.records import Claim, JobKind, Machine, Settlement, Want
     from skipjack.fleet.store.artifacts import Fetched
@@ -120,6 +123,22 @@ class Store(JobVerbs, RegistryVerbs):
         """Leave problems out of all that is loaded from now on; gives how many changed."""
         return self._transaction(problems.retire, list(keys), retired)
 
+    def problem_list(self, which: ProblemFilter, limit: int) -> list[ListedProblem]:
+        """Problems that are asked for, retired ones too, with what is known of each."""
+        return self._reading(problem_list.listed, which, limit)
+
+    def problem(self, key: str) -> tuple[ListedProblem, list[DeviceResult]]:
+        """A problem, and its newest result on each device."""
+        return self._reading(problem_list.shown, key)
+
+    def tag(self, keys: Sequence[str], provenance: Provenance) -> int:
+        """Give known problems a tag; how many did not have it."""
+        return self._transaction(problem_list.tag, keys, provenance)
+
+    def untag(self, keys: Sequence[str], tag: str) -> int:
+        """Take a tag from problems; how many had it."""
+        return self._transaction(problem_list.untag, keys, tag)
+
     # ---- coordinators
 
     def sign_in(self, process: ProcessIdentity, lease_s: float) -> str:
@@ -143,13 +162,20 @@ class Store(JobVerbs, RegistryVerbs):
         """How many coordinators besides this one are alive."""
         return self._reading(neighbours.others, owner)
 
-    def devices_of(self, label: str) -> dict[str, bool]:
-        """Devices that jobs of a label are for, and whether a real one was ever seen."""
-        return self._reading(devices.devices_of, label)
+    def devices_of(self, label: str, *, built: bool = False) -> dict[str, bool]:
+        """Devices that jobs of a label are for, and whether a real one was ever seen.
+
+        With `built`, those alone that something is built for.
+        """
+        return self._reading(devices.devices_of, label, built=built)
 
     def toolchains_of(self, label: str) -> dict[str, list[str]]:
         """Toolchains that evaluated jobs of a label, by device."""
         return self._reading(devices.toolchains_of, label)
+
+    def devices_at(self, machine: str, label: str) -> tuple[str, ...]:
+        """Devices of a machine that jobs of a label are for; `UsageError` if there are none."""
+        return self._reading(machines.devices_at, machine, label)
 
     def stopped_devices(self) -> list[str]:
         """Devices that get no jobs until they are resumed."""
@@ -196,18 +222,26 @@ class Store(JobVerbs, RegistryVerbs):
         *,
         label: str | None = None,
         kind: JobKind | None = None,
+        only: Sequence[str] = (),
     ) -> list[tuple[Claim, Task]]:
-        """Take waiting jobs for workers: those of higher priority and fewer failures first."""
+        """Take waiting jobs for workers: those of higher priority and fewer failures first.
+
+        Of one label, of one kind, and `only` for devices of these names, where they are given.
+        """
         from skipjack.fleet.store import claims
 
         key = self._key
         return self._patience.transact(
             self._engine,
             lambda connection: claims.claim(
-                connection, owner, stage, wants, label=label, key=key, kind=kind
+                connection, owner, stage, wants, label=label, key=key, kind=kind, only=only
             ),
             committed=lambda connection, taken: claims.holds(connection, owner, taken),
         )
+
+    def note_logs(self, owner: str, said: Sequence[RunningLog]) -> int:
+        """Keep what workers have said so far of jobs that the owner holds; how many those were."""
+        return self._transaction(stories.note_logs, owner, said)
 
     def settle(self, owner: str, settlements: Sequence[Settlement]) -> list[Claim]:
         """Write down what came of claims, all but those that were lost, which it returns."""
@@ -223,6 +257,7 @@ class Store(JobVerbs, RegistryVerbs):
         *,
         label: str | None = None,
         kind: JobKind | None = None,
+        only: Sequence[str] = (),
     ) -> Exchanged:
         """`settle`, then `claim` for each stage that is asked for, in one transaction."""
         from skipjack.fleet.exchange import Exchanged
@@ -234,13 +269,14 @@ class Store(JobVerbs, RegistryVerbs):
             refused = settling.settle(connection, owner, settlements, key=key)
             # Evaluators first: the first one decides which device of a name a label is for.
             ordered = sorted(asks, key=lambda ask: ask.stage is Stage.BUILD)
-            claimed = [
-                pair
-                for ask in ordered
-                for pair in claims.claim(
-                    connection, owner, ask.stage, ask.wants, label=label, key=key, kind=kind
+            claimed: list[tuple[Claim, Task]] = []
+            for ask in ordered:
+                claimed += claims.claim(
+                    *(connection, owner, ask.stage, ask.wants, label),
+                    key=key,
+                    kind=kind,
+                    only=only,
                 )
-            ]
             return Exchanged(tuple(refused), tuple(claimed))
 
         return self._patience.transact(

@@ -19,6 +19,7 @@ from skipjack.fleet.store.statements import found, listed
 from skipjack.fleet.store.stored_json import stored
 from skipjack.fleet.store.transitions import JobRow
 from skipjack.fleet.task import Task
+from skipjack.gpu.describing import named_gpu
 
 Fault = Inapplicable | Failed | ArtifactLost
 """Why a job cannot be done, as what happens to it."""
@@ -59,7 +60,7 @@ def supply(
 
 def _runs(row: JobRow) -> bool:
     """Whether code for what the job was built for runs on the device that it is measured on."""
-    if row.record is None or row.real is None:
+    if row.record is None or row.real is None or _plan(row).by_miopen:  # which compiles there
         return True
     real = devices.of_record(row.real)
     return devices.of_record(row.record).compat_key in real.loadable
@@ -159,6 +160,8 @@ def _device(stage: Stage, row: JobRow) -> Device | Fault:
     try:
         return devices.by_name(row.device)
     except UsageError as error:
+        if _plan(row).by_miopen:
+            return named_gpu(row.device)
         # Only a build can find out that nothing is to be built.
         return (Inapplicable if stage is Stage.BUILD else Failed)(str(error))
     except SkipjackError as error:

@@ -10,9 +10,9 @@ from sqlalchemy import Connection, and_, or_, select
 
 from skipjack.fleet.states import State
 from skipjack.fleet.store import tables
+from skipjack.fleet.store.clock import spelled
 from skipjack.fleet.store.jobs import check_device
 from skipjack.fleet.store.labels import id_of
-from skipjack.fleet.store.moments import spelled
 from skipjack.fleet.store.stored_json import stored
 
 _PAGE = 500

@@ -13,6 +13,10 @@ view              one row for
 `measurements`    each block of timings: candidate, session, samples in nanoseconds, all metrics
                   with their units, verdict, reason
 `job_story`       each thing that happened to a job
+`problem_list`    each problem: its tags and what they say, whether it is retired, when it was last
+                  measured, and by which machine, device and solver
+`problem_tag_list`  each tag of each problem: recurrent, source, model
+`label_list`      each label: owner, ticket, versions, image, toolchain, number of jobs
 `job_studies`     each study of a job: `trials.study` is its id
 `job_candidates`  each candidate of a job: `measurements.candidate` is its id
 ================  ================================================================================
@@ -35,6 +39,9 @@ NAMES = (
     "trials",
     "measurements",
     "job_story",
+    "problem_list",
+    "problem_tag_list",
+    "label_list",
 )
 
 # Where the ledger's tables have the columns that are shown; facts list columns in table order.
@@ -110,6 +117,9 @@ def definitions(dialect: str) -> dict[str, str]:
         "trials": _trials(sql),
         "measurements": _measurements(sql),
         "job_story": _job_story(sql),
+        "problem_list": _problem_list(sql),
+        "problem_tag_list": _problem_tag_list(sql),
+        "label_list": _label_list(sql),
     }
 
 
@@ -212,3 +222,41 @@ def _job_story(sql: Spelling) -> str:
     JOIN labels l ON l.id = j.label
     JOIN problems p ON p.id = j.problem
     LEFT JOIN machines m ON m.id = s.machine"""
+
+
+def _problem_list(sql: Spelling) -> str:
+    said = {
+        name: f"(SELECT {sql.joined(text)} FROM problem_tags t WHERE t.problem = p.id) AS {name}"
+        for name, text in (
+            ("tags", "t.tag"),
+            ("sources", "nullif(t.source, '')"),
+            ("models", "nullif(t.model, '')"),
+        )
+    }
+    return f"""
+    SELECT p.id, p.key AS problem, p.operation, p.direction, p.dtype, {", ".join(said.values())},
+        CASE WHEN EXISTS (SELECT 1 FROM problem_tags t WHERE t.problem = p.id AND t.recurrent)
+        THEN 1 ELSE 0 END AS recurrent,
+        CASE WHEN p.retired THEN 1 ELSE 0 END AS retired, {sql.time("p.created")} AS created,
+        {sql.time("j.updated")} AS measured, m.name AS machine, j.device,
+        coalesce({sql.member("j.result", "solver")}, j.solver) AS solver
+    FROM problems p
+    LEFT JOIN jobs j ON j.id = (
+        SELECT n.id FROM jobs n WHERE n.problem = p.id AND n.state = 'evaluated'
+        ORDER BY n.updated DESC, n.id DESC LIMIT 1)
+    LEFT JOIN machines m ON m.id = j.eval_machine"""
+
+
+def _problem_tag_list(sql: Spelling) -> str:
+    return f"""
+    SELECT p.id, p.key AS problem, t.tag, CASE WHEN t.recurrent THEN 1 ELSE 0 END AS recurrent,
+        t.source, t.model, {sql.time("t.created")} AS created
+    FROM problem_tags t JOIN problems p ON p.id = t.problem"""
+
+
+def _label_list(sql: Spelling) -> str:
+    return f"""
+    SELECT l.name AS label, l.owner, l.ticket, l.versions, l.image, l.toolchain,
+        CASE WHEN l.aborted THEN 1 ELSE 0 END AS aborted, {sql.time("l.created")} AS created,
+        (SELECT count(*) FROM jobs j WHERE j.label = l.id) AS jobs
+    FROM labels l"""

@@ -20,6 +20,7 @@ from skipjack.fleet.work.miopen_jobs import pass_on
 from skipjack.fleet.work.running import line_of_trial, run_task
 from skipjack.ledger import Ledger
 from skipjack.operations import parse
+from skipjack.reading import numbered
 from skipjack.runtime import keep_within_limit
 from skipjack.settings import Settings
 from skipjack.solvers.gpu import compiling
@@ -134,7 +135,7 @@ def _nothing_built(task: Task, failed: Sequence[tuple[Candidate, Trial]]) -> Out
     return Outcome(
         task.job,
         Stage.BUILD,
-        failed=f"none of {len(failed)} configs could be built; "
+        failed=f"none of {numbered(len(failed), 'config')} could be built; "
         f"most common error ({times} of {len(failed)}): {reason}",
         hopeless=all(trial.status in _LASTING for _, trial in failed),
     )

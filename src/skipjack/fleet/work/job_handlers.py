@@ -237,7 +237,7 @@ def _verdict_json(
     result = told.result
     if result is None:
         return None
-    log.info("verdict: %s %s", result.status, result.reason or result.best)
+    log.info("verdict: %s: %s", result.status.word, result.reason or result.best)
     if result.status is Verdict.FAILED:
         log.warning("no config ran: %s", result.reason)
     timed = [(solver, trial.config) for solver, trial in told.trials]

@@ -19,6 +19,7 @@ from skipjack.fleet.work.miopen_jobs import MiopenJobs
 from skipjack.fleet.work.running import line_of_trial, run_task
 from skipjack.native import cpu
 from skipjack.operations import parse
+from skipjack.reading import numbered
 from skipjack.settings import Settings
 from skipjack.tuning.context import timing_cores
 from skipjack.tuning.evaluator import RoundTimer
@@ -58,7 +59,8 @@ class MeasuringWorker:
     def _cores_for(self, units: int) -> tuple[int, ...]:
         if units > len(self._cores):
             raise WorkerError(
-                f"{units} threads are asked for, this evaluator has {len(self._cores)} cores"
+                f"{units} threads are asked for, this evaluator has "
+                f"{numbered(len(self._cores), 'core')}"
             )
         if len(self._cores) == len(cpu.usable_cores()):
             return tuple(timing_cores(self._settings, units))

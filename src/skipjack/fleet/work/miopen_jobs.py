@@ -25,10 +25,11 @@ from skipjack.fleet.records import MIOPEN, JobKind, Known
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
 from skipjack.fleet.work.assignment import DeviceAssignment
+from skipjack.fleet.worker_log import printing_to
 from skipjack.interop.miopen import Record
 from skipjack.ledger import Ledger
 from skipjack.operations import parse
-from skipjack.reading import read_json
+from skipjack.reading import numbered, read_json
 from skipjack.settings import Settings
 from skipjack.solvers import find_solver, refusal
 from skipjack.solvers.miopen.command import Mode
@@ -109,15 +110,15 @@ class MiopenJobs:
         return self._known[key]
 
     def _run(self, invocation: Invocation) -> Finished:
-        ended = self._runner.run(
-            CommandTask(
-                invocation.argv,
-                invocation.directory,
-                invocation.output,
-                invocation.environment,
-                invocation.timeout_s,
-            )
+        task = CommandTask(
+            invocation.argv,
+            invocation.directory,
+            invocation.output,
+            invocation.environment,
+            invocation.timeout_s,
         )
+        with printing_to(invocation.output):
+            ended = self._runner.run(task)
         try:
             text = ended.output.read_text(encoding="utf-8", errors="replace")
         except OSError:
@@ -184,8 +185,8 @@ def result_of(problem: Problem, device: str, driven: Driven) -> dict[str, Any]:
     if not any(entry.time_ms is not None for entry in driven.entries):
         remarks = "; ".join(entry.remark for entry in driven.entries[:1])
         raise WorkerError(
-            f"none of the {len(driven.entries)} solvers that MIOpen stored has a time that can be "
-            f"believed: {remarks or 'the record is empty'}"
+            f"none of the {numbered(len(driven.entries), 'solver')} that MIOpen stored has a time "
+            f"that can be believed: {remarks or 'the record is empty'}"
         )
     ranked = tuple(map(_ranked, driven.entries))
     found = FindResult(problem, device, FindStatus.OK, ranked, seconds=driven.seconds)

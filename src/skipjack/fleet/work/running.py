@@ -26,7 +26,7 @@ machine may have.
 
 def run_task(task: Task, work: Callable[[], Outcome]) -> Outcome:
     """Do the work; whatever it raises is an outcome too."""
-    with captured_log() as said:
+    with captured_log(job=task.job, attempt=task.attempt) as said:
         plan = task.plan
         log.info(
             "job %d: %s %s for %s, solver %s, round %d",

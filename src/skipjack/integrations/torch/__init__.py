@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         ResultWish,
         keep_results,
     )
+    from skipjack.integrations.torch.signatures import why_unknown
     from skipjack.integrations.torch.starting import (
         OPERATIONS_VARIABLE,
         operations,
@@ -42,6 +43,7 @@ __all__ = [
     "read_result",
     "report",
     "start_in_program",
+    "why_unknown",
 ]
 _HOMES = {
     "decisions": ("TorchDecision", "TorchStatus"),
@@ -52,6 +54,7 @@ _HOMES = {
         *("RESULT_PATH_VARIABLE", "RESULT_VARIABLE", "STARTED_VARIABLE"),
         *("ResultWish", "keep_results"),
     ),
+    "signatures": ("why_unknown",),
     "starting": ("OPERATIONS_VARIABLE", "operations", "start_in_program"),
 }
 """Modules and their names, loaded when asked for."""

@@ -110,6 +110,8 @@ class CallMatches:
 
     ways: tuple[CallMatch, ...] = ()
     reason: str = field(default="")
+    is_valid: bool = False
+    """Whether PyTorch accepts the call for sure. Where it is not, PyTorch is asked."""
 
 
 def read_call(words: Sequence[int], signatures: Sequence[Signature] = SIGNATURES) -> TorchCall:
@@ -127,7 +129,7 @@ def read_call(words: Sequence[int], signatures: Sequence[Signature] = SIGNATURES
 def _read(kind: ArgumentKind, words: Sequence[int], at: int) -> tuple[Argument, int]:
     if kind in (ArgumentKind.INT, ArgumentKind.BOOL, ArgumentKind.DTYPE):
         return words[at], at + 1
-    if kind is ArgumentKind.DOUBLE:
+    if kind in (ArgumentKind.DOUBLE, ArgumentKind.MOMENTUM):
         return struct.unpack("d", struct.pack("q", words[at]))[0], at + 1
     count = words[at]
     if count < 0:

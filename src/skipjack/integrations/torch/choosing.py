@@ -13,13 +13,20 @@ from skipjack.errors import SkipjackError
 from skipjack.gpu.opening import find_gpu
 from skipjack.integrations.torch.abi import torch_abi
 from skipjack.integrations.torch.calls import CallMatch, CallMatches, TorchCall
-from skipjack.integrations.torch.confirming import HookVerdict, judge, time_plainly, why_invalid
 from skipjack.integrations.torch.decisions import TorchDecision, TorchStatus
 from skipjack.integrations.torch.matching import match_call
 from skipjack.integrations.torch.plans import make_cpu_plan, make_gpu_plan
+from skipjack.integrations.torch.racing import (
+    HookVerdict,
+    HookVerdicts,
+    VerdictSubject,
+    judge,
+    time_plainly,
+    verdict_key,
+    why_invalid,
+)
 from skipjack.integrations.torch.signatures import Signature
 from skipjack.integrations.torch.table import CallTable, NativePlan, TableEntry
-from skipjack.integrations.torch.verdicts import HookVerdicts, VerdictSubject, verdict_key
 from skipjack.native import cpu
 from skipjack.operations import get
 from skipjack.runtime import (
@@ -31,11 +38,11 @@ from skipjack.runtime import (
     ranked_program,
     tuning_policy,
 )
-from skipjack.runtime.online import LATE, SearchAnswer, failure_of, search_of
+from skipjack.runtime.online import LATE, SearchAnswer, failure_of, is_asked_for, search_of
 from skipjack.settings import load_settings
 from skipjack.solvers import solvers_for
 
-OFF, DB, REFRESH, EXHAUSTIVE = "off", "db", "refresh", "exhaustive"
+OFF, DB, REFRESH, EXHAUSTIVE, CLEAN = "off", "db", "refresh", "exhaustive", "clean"
 _STARTING_S = 4.0
 _RACE_S = 1.0
 """About how long the race of a kernel with PyTorch's may take."""
@@ -52,6 +59,12 @@ class HookOptions:
     """Whether our kernels run wherever there can be any, banked or not: for tests of numerics."""
     times_torch: bool = False
     """Whether PyTorch's kernel is timed where it has no rival, too: for dumps."""
+
+    @property
+    def wants_every_call(self) -> bool:
+        """Whether calls are of interest for which there is no kernel."""
+        policy = self.policy
+        return policy.measures or policy.mode == CLEAN or self.force or self.times_torch
 
     def covers(self, name: str) -> bool:
         """Whether an operation of either name may have a kernel of ours."""
@@ -221,7 +234,12 @@ class CallChooser:
         if self._has_searched or policy.seconds is None:
             return policy
         self._has_searched = True
-        return replace(policy, seconds=policy.seconds + _STARTING_S)
+        return replace(policy, starting_s=_STARTING_S)
+
+    def _waits(self, problem: Problem, device: Device, before: object) -> bool:
+        """Whether it is searched in the background when its turn has come, which others decide."""
+        in_background = self.options.policy.background and before is None
+        return in_background and not is_asked_for(problem.key, device.name)
 
     def _find(self, problem: Problem, device: Device) -> _Found:
         """The kernel that banks have, after a search if the policy says so."""
@@ -230,7 +248,14 @@ class CallChooser:
             before = lookup(problem.key, device=device.name, banks_only=True)
         found, status, search = before, TorchStatus.HIT, None
         is_tuned = policy.searcher_for(get(problem.operation).operation_class) is not None
+        if policy.mode == CLEAN:
+            with in_force(policy):
+                lookup(problem.key, device=device.name, banks_only=True)
+            with tuning_policy(DB):
+                found = lookup(problem.key, device=device.name, banks_only=True)
         if policy.measures and is_tuned:
+            if self._waits(problem, device, before):
+                return _Found(None, TorchStatus.VENDOR, "torch", "its search has not begun", True)
             if before is None or policy.mode in (EXHAUSTIVE, REFRESH):
                 with in_force(self._first_with_more_time(policy)):
                     found = lookup(problem.key, device=device.name, banks_only=True)
@@ -251,6 +276,8 @@ class CallChooser:
             return _Found(None, status, "torch", reason, not failure, search)
         if found is None:
             reason = "no bank knows it" if is_tuned else "operations of its class are not tuned"
+            if before is not None:
+                reason = "it was removed from the user bank"
             return _Found(None, TorchStatus.VENDOR, "torch", reason)
         reason = f"{found.solver} is faster than our kernels"
         return _Found(None, status, found.solver, reason, search=search)
@@ -259,17 +286,18 @@ class CallChooser:
 def _matched(call: TorchCall, entry: TableEntry) -> CallMatches:
     """The ways to compute a call; none for one that PyTorch refuses, which is an error from now on.
 
-    PyTorch's functions of C++ raise their errors themselves. They need not be tried where no kernel
-    of ours can take their place: for normalisations that takes milliseconds.
+    PyTorch's functions of C++ raise their errors themselves: they need not be tried where no kernel
+    of ours can take their place. Trying takes milliseconds, and once 0.2 s to load what it needs.
     """
+    found = match_call(call)
     is_cpp = call.signature.is_cpp
-    if is_cpp and not (found := match_call(call)).ways:
+    if found.is_valid or (is_cpp and not found.ways):
         return found
     if message := why_invalid(call):
         if not is_cpp:
             entry.raises(message)
         return CallMatches(reason=f"PyTorch refuses it: {message}")
-    return found if is_cpp else match_call(call)
+    return found
 
 
 def plain_op(call: TorchCall) -> str:

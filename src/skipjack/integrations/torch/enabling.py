@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from skipjack.core.naming import did_you_mean
 from skipjack.integrations.mindspore import auto_tune_mode
 from skipjack.integrations.torch.choosing import HookOptions
 from skipjack.integrations.torch.dumping import dump_program
@@ -22,9 +21,8 @@ from skipjack.integrations.torch.results import (
     keep_results,
     kept_results,
 )
-from skipjack.integrations.torch.signatures import SIGNATURES
-from skipjack.operations import names as operation_names
-from skipjack.runtime import TuningPolicy, make_policy
+from skipjack.integrations.torch.signatures import why_unknown
+from skipjack.runtime import POLICY_ARGUMENTS, TuningPolicy, make_policy
 from skipjack.runtime.dumps import dump_folder
 
 log = logging.getLogger(__name__)
@@ -55,7 +53,13 @@ def enable(
     whatever the policy is.
     """
     global _at_exit, _options
-    chosen = make_policy(policy, searchers, seconds=seconds, background=background, regret=regret)
+    chosen = make_policy(
+        *(policy, searchers),
+        seconds=seconds,
+        background=background,
+        regret=regret,
+        names=POLICY_ARGUMENTS | {"mode": "the argument policy"},
+    )
     names = _named(ops)
     folder = dump_folder()
     if folder:
@@ -79,12 +83,9 @@ def _named(ops: Sequence[str] | None) -> tuple[str, ...]:
     """Names without their namespace; a warning names one that is unknown, and it covers no call."""
     given = (ops,) if isinstance(ops, str) else tuple(ops or ())
     names = tuple(one.rpartition("::")[2] for one in given)
-    hooked = sorted({one.name for one in SIGNATURES})
     for name in names:
-        if name not in hooked and name not in operation_names():
-            hint = did_you_mean(name, sorted({*hooked, *operation_names()}))
-            known = f"{', '.join(hooked)}{hint}"
-            log.warning("no operation %r is tuned under PyTorch; there are %s", name, known)
+        if sentence := why_unknown(name):
+            log.warning("%s", sentence)
     return names
 
 

@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from threading import RLock
 from typing import Any
 
@@ -17,15 +18,15 @@ from skipjack.errors import SkipjackError
 from skipjack.integrations.torch.abi import TorchAbi, driver_address, torch_abi, torch_module
 from skipjack.integrations.torch.calls import read_call
 from skipjack.integrations.torch.choosing import CallChooser, HookOptions
-from skipjack.integrations.torch.confirming import own_kernel, with_torch_time
 from skipjack.integrations.torch.decisions import TorchDecision
+from skipjack.integrations.torch.racing import HookVerdicts, own_kernel, with_torch_time
 from skipjack.integrations.torch.signatures import SIGNATURES, Signature, TorchBackend
-from skipjack.integrations.torch.stubs import CPP_SYMBOLS, STUB_STEPS, stub_text
+from skipjack.integrations.torch.stubs import CPP_SYMBOLS, STUB_STEPS, stub_code, stub_module
 from skipjack.integrations.torch.table import CallTable, TableEntry
-from skipjack.integrations.torch.verdicts import HookVerdicts
 from skipjack.integrations.torch.wanted import wanted_signatures
 from skipjack.integrations.torch.watching import SearchWatcher
 from skipjack.native import cpu, llvm
+from skipjack.runtime import make_policy
 from skipjack.settings import load_settings
 
 log = logging.getLogger(__name__)
@@ -50,10 +51,11 @@ class TorchHook:
         self.table = CallTable()
         self.signatures = tuple(one for one in SIGNATURES if self._has_fallback(one))
         self._loader = llvm.Loader()
-        text = stub_text(self.signatures, self._address, self.table.state_address)
-        code = llvm.compile_object(text, cpu.target_of(cpu.detect()))
+        module = stub_module(self.signatures)
+        code = stub_code(module.text, cpu.target_of(cpu.detect()))
         hooks = [f"hook_{number}" for number in range(len(self.signatures))]
-        imports = {name: abi.address(name) for name in CPP_SYMBOLS}
+        imports = module.imports(self._address, self.table.state_address)
+        imports |= {name: abi.address(name) for name in CPP_SYMBOLS}
         names = ["insert", "parallel", *STUB_STEPS, *hooks]
         found = self._loader.load_several(code, names, imports)
         self._hooks = {one: found[f"hook_{at}"] for at, one in enumerate(self.signatures)}
@@ -64,12 +66,14 @@ class TorchHook:
         self._own: list[Any] = []
         self._libraries: list[int] = []
         self._installed: tuple[Signature, ...] = ()
+        self.left_alone: tuple[str, ...] = ()
+        """Operations that are not hooked because kernels gain less than the detour costs."""
         self._detours: dict[Signature, float] = {}
         self._stand_ins: list[Any] = []
         self._chooser: CallChooser | None = None
         self.decisions: dict[tuple[int, ...], TorchDecision] = {}
         self.listeners: list[Listener] = []
-        self._watcher = SearchWatcher()
+        self._watcher = SearchWatcher(self._kernel_ns)
         self._deciding: TableEntry | None = None
         self.failures = 0
         """Calls about which nothing could be decided."""
@@ -110,11 +114,20 @@ class TorchHook:
 
     def start_in_child(self) -> None:
         """In a forked child, which has no other threads: what they were at is free again."""
-        self._lock, self._watcher = RLock(), SearchWatcher()
+        self._lock, self._watcher = RLock(), SearchWatcher(self._kernel_ns)
         self.table.give_back_arena()
         if self._deciding:
             self._deciding.ask_again()
         self._ask_about_open()
+
+    def _kernel_ns(self) -> float:
+        """What calls took so far, as far as somebody has timed one of their kind."""
+        taken = 0.0
+        for words, one in list(self.decisions.items()):
+            entry = self.table.entries[words]
+            taken += entry.torch_calls * (one.before_ns or 0.0)
+            taken += entry.our_calls * (one.after_ns or 0.0)
+        return taken
 
     def _ask_about_open(self) -> None:
         """Nobody watches the searches that go on: the next call asks what came of them."""
@@ -155,7 +168,8 @@ class TorchHook:
 
     def _wanted(self, options: HookOptions) -> tuple[Signature, ...]:
         """The operations that are hooked; those that cost much only where it may be worth it."""
-        if options.policy.measures or options.force or options.times_torch:
+        self.left_alone = ()
+        if options.wants_every_call:
             return self.signatures
         settings = load_settings()
         layers = layers_of(settings.user_dir, settings.banks, settings.system_dir)
@@ -164,7 +178,10 @@ class TorchHook:
             for one in HookVerdicts(settings.user_dir).all()
             if one.subject.torch == self._abi.version
         ]
-        return wanted_signatures(self.signatures, layers, verdicts)
+        found, vain = wanted_signatures(self.signatures, layers, verdicts)
+        unhooked = (one.name for one in vain if one not in self._installed)
+        self.left_alone = tuple(dict.fromkeys(unhooked))
+        return found
 
     def _unregister(self) -> None:
         for one in self._stand_ins:
@@ -266,9 +283,21 @@ class TorchHook:
         except BaseException as error:
             if not isinstance(error, Exception):
                 entry.ask_again()
+                self._search_no_more()
             raise
         finally:
             self._deciding = before
+
+    def _search_no_more(self) -> None:
+        """Somebody wants the program to end: what it still calls is not searched."""
+        self._watcher.forget()
+        if self._chooser is not None and self._chooser.options.policy.measures:
+            log.warning(
+                "interrupted: nothing more is tuned in this process; skipjack.torch.enable(...) "
+                "turns it on again"
+            )
+            options = replace(self._chooser.options, policy=make_policy("db"))
+            self._chooser = CallChooser(self.table, self._functions, options, self._detours)
 
 
 def _is_capturing() -> bool:

@@ -15,6 +15,8 @@ from skipjack.runtime.dumps import PassedCalls
 
 _MOST_KINDS = 20_000
 """Programs whose shapes never repeat have no end of them."""
+_NO_WORK = ("profiler",)
+"""Namespaces whose operations compute nothing."""
 _REASON = "the operation is not hooked"
 _DTYPES = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16"}
 _DTYPES |= {"int64": "i64", "int32": "i32", "int8": "i8", "uint8": "u8"}
@@ -63,7 +65,9 @@ class OtherCalls:
     def _is_left_out(self, operation: Any) -> bool:
         """Those that are hooked, and those that compute nothing."""
         schema = operation._schema
-        return schema.name in self._hooked or bool(operation.is_view)
+        namespace = schema.name.partition("::")[0]
+        is_no_work = namespace in _NO_WORK or bool(operation.is_view)
+        return schema.name in self._hooked or is_no_work
 
     def __call__(self) -> Iterable[PassedCalls]:
         """What was counted until now."""

@@ -34,6 +34,8 @@ class TorchReport:
 
     calls: tuple[CallCounts, ...]
     calls_without_entry: int = 0
+    left_alone: tuple[str, ...] = ()
+    """Operations that are not hooked because kernels gain less than the detour costs."""
 
     @property
     def hits(self) -> int:
@@ -57,8 +59,9 @@ class TorchReport:
             "hits": self.hits,
             "misses": self.misses,
             "saved_s": round(self.saved_s, 6),
+            "left_alone": list(self.left_alone),
             "calls": [
-                {**asdict(one.decision), "our_calls": one.our_calls, "torch_calls": one.torch_calls}
+                {**_plain(one.decision), "our_calls": one.our_calls, "torch_calls": one.torch_calls}
                 for one in self.calls
             ],
         }
@@ -82,7 +85,14 @@ class TorchReport:
             )
         if len(ordered) > _ROWS:
             lines.append(f"  and {len(ordered) - _ROWS} further kinds of calls")
+        if self.left_alone:
+            names = ", ".join(self.left_alone)
+            lines.append(f"  not hooked: {names} (kernels gain less than the detour costs)")
         return "\n".join(lines)
+
+
+def _plain(decision: TorchDecision) -> dict[str, Any]:
+    return asdict(decision) | {"status": str(decision.status)}
 
 
 def report() -> TorchReport:
@@ -97,4 +107,5 @@ def report() -> TorchReport:
             for words, decision in list(hook.decisions.items())
         ),
         hook.table.calls_without_entry,
+        hook.left_alone,
     )

@@ -35,8 +35,8 @@ STARTED_VARIABLE = "SKIPJACK_TORCH_STARTED"
 """Id of the process that is the program itself, and when it began by the monotonic clock."""
 RESULT_VARIABLE = "SKIPJACK_TUNE_RESULT"
 """``1``: the result file is written whatever the policy is."""
-_OFF = "off"
-"""The policy under which PyTorch computes everything."""
+_OFF, _CLEAN = "off", "clean"
+"""Policies: PyTorch computes everything, and what is known is removed."""
 RESULT_PATH_VARIABLE = "SKIPJACK_TUNE_RESULT_PATH"
 """The directory that it is written to; otherwise the one that the program was started in."""
 _PAUSE_S = 0.5
@@ -59,7 +59,7 @@ class ProgramResults:
     def __init__(self, wish: ResultWish, folder: Path, command: tuple[str, ...]) -> None:
         self._wish, self._folder, self._command = wish, folder, command
         self._directory = str(Path.cwd())
-        self._started = _started()
+        self._started, self._is_program = _started()
         self._counts: CountCalls = dict
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
@@ -92,7 +92,8 @@ class ProgramResults:
     def take(self, decision: TorchDecision) -> None:
         """Note a decision; the file follows soon."""
         if os.getpid() != self._pid:
-            self._lock, self._timer, self._started = threading.Lock(), None, None
+            self._lock, self._timer = threading.Lock(), None
+            self._started, self._is_program = time.monotonic(), False
             self._open()
         with self._lock:
             self.file.add(decision)
@@ -108,11 +109,11 @@ class ProgramResults:
         if os.getpid() != self._pid:
             return
         decisions = self.file.decisions
-        if self._started is not None:
-            self._end_program(decisions)
+        self._end_program(decisions)
         if self._timer is not None:
             self._timer.cancel()
-        if self._is_wanted and decisions:
+        is_off = self._is_program and self._wish.policy == _OFF
+        if self._is_wanted and (decisions or is_off):
             self._flush()
 
     @property
@@ -120,19 +121,23 @@ class ProgramResults:
         return self._wish.is_asked_for or any(map(has_searched, self.file.decisions))
 
     def _end_program(self, decisions: tuple[TorchDecision, ...]) -> None:
-        assert self._started is not None
         seconds = time.monotonic() - self._started
         was_tuned = any(one.is_ours for one in decisions)
         searched = any(map(has_searched, decisions))
         with suppress(SkipjackError):
             records = ProgramRecords(load_settings().user_dir)
             times = records.find(self._command, self._directory)
-            self.file.end(ProgramTime(seconds, was_tuned, searched, times.untuned_s))
+            is_off = self._wish.policy == _OFF
+            before_s = times.untuned_s if self._is_program and not is_off else None
+            self.file.end(ProgramTime(seconds, was_tuned, searched, before_s))
+            if not self._is_program:
+                return  # its time is that of a part of the program
             # One that failed has not done all of its work, and a dump takes time of its own. The
             # hook does too: without kernels, only what is not known yet is noted.
             has_failed, dumps = hasattr(sys, "last_value"), dump_folder() is not None
-            is_known = times.untuned_s is not None and self._wish.policy != _OFF
-            if not (searched or has_failed or dumps or (is_known and not was_tuned)):
+            is_known = times.untuned_s is not None and not is_off
+            removes = self._wish.policy == _CLEAN
+            if not (searched or has_failed or dumps or removes or (is_known and not was_tuned)):
                 records.note(times, seconds, was_tuned=was_tuned)
 
     def _flush(self) -> None:
@@ -146,18 +151,20 @@ class ProgramResults:
                 self._has_warned = True
 
 
-def _started() -> float | None:
-    """When this process began, by the monotonic clock; None if it is not the program itself."""
+def _started() -> tuple[float, bool]:
+    """When this process began, by the monotonic clock, and whether it is the program itself."""
     given = os.environ.get(STARTED_VARIABLE, "")
     if given:
         pid, _, moment = given.partition(":")
         with suppress(ValueError):
-            return float(moment) if int(pid) == os.getpid() else None
-    ticks = began(os.getpid())
+            if int(pid) == os.getpid():
+                return float(moment), True
+    now = time.monotonic()
     with suppress(ValueError, TypeError, OSError):
-        age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(ticks) / os.sysconf("SC_CLK_TCK")
-        return time.monotonic() - age if age >= 0.0 else None
-    return None
+        ticks = int(began(os.getpid()))
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+        return now - max(age, 0.0), not given
+    return now, not given
 
 
 _results: ProgramResults | None = None

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from skipjack.core.naming import did_you_mean
+
 
 class TorchBackend(Enum):
     """Where tensors are; the value is the last part of a namespace of PyTorch's, as ``at::cpu``."""
@@ -32,6 +34,9 @@ class ArgumentKind(Enum):
     BOOL = "bool"
     DTYPE = "dtype"
     DOUBLE = "double"
+    MOMENTUM = "momentum"
+    """A double; those with more than four decimals share one word, since those of a cumulative
+    average differ in every call."""
     INTS = "ints"
     OPTIONAL_INTS = "optional ints"
     THREE_BOOLS = "three bools"
@@ -39,7 +44,7 @@ class ArgumentKind(Enum):
 
 
 ONE_WORD = (ArgumentKind.INT, ArgumentKind.BOOL, ArgumentKind.DTYPE, ArgumentKind.DOUBLE)
-"""Arguments that are a number."""
+"""Arguments that are a number, written down as they are."""
 LISTS = (ArgumentKind.INTS, ArgumentKind.OPTIONAL_INTS, ArgumentKind.THREE_BOOLS)
 
 
@@ -90,6 +95,7 @@ class Signature:
 _T, _O, _L = ArgumentKind.TENSOR, ArgumentKind.OPTIONAL_TENSOR, ArgumentKind.INTS
 _P = ArgumentKind.OPTIONAL_INTS
 _I, _B, _D, _M = ArgumentKind.INT, ArgumentKind.BOOL, ArgumentKind.DOUBLE, ArgumentKind.THREE_BOOLS
+_N = ArgumentKind.MOMENTUM
 _OPTIONAL = "RKSt8optionalIS1_E"
 _LIST = "N3c108ArrayRefIlEE"
 _MASK = "St5arrayIbLm3EE"
@@ -117,7 +123,7 @@ _ROWS = (
         *("native_layer_norm_backward", (_T, _T, _L, _T, _T, _O, _O, _M), 3),
         *("S3_", _LIST, "S3_S3_", _OPTIONAL, "SA_", _MASK),
     ),
-    _of_cpp("native_batch_norm", (_T, _O, _O, _O, _O, _B, _D, _D), 3, _OPTIONAL, "S7_S7_S7_bdd"),
+    _of_cpp("native_batch_norm", (_T, _O, _O, _O, _O, _B, _N, _D), 3, _OPTIONAL, "S7_S7_S7_bdd"),
     _of_cpp(
         *("native_batch_norm_backward", (_T, _T, _O, _O, _O, _O, _O, _B, _D, _M), 3),
         *("S3_", _OPTIONAL, "S7_S7_S7_S7_bd", _MASK),
@@ -151,3 +157,14 @@ has operations of its own for batches."""
 
 SIGNATURES = (*_CPU, *(one.on(TorchBackend.CUDA) for one in _CPU if one.name in _ON_GPUS))
 """The number of an operation is its place here."""
+
+
+def why_unknown(name: str) -> str:
+    """Why no operation of this name can be tuned under PyTorch; empty if one can."""
+    from skipjack.operations import names
+
+    hooked = sorted({one.name for one in SIGNATURES})
+    if name in hooked or name in names():
+        return ""
+    hint = did_you_mean(name, sorted({*hooked, *names()}))
+    return f"no operation {name!r} is tuned under PyTorch; there are {', '.join(hooked)}{hint}"

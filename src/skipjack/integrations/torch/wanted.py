@@ -4,7 +4,7 @@ Most cost a third of a microsecond to some microseconds where PyTorch computes t
 Those whose arguments the C interface cannot carry cost 2 and more in a loop, and 6 in a program. On
 GPUs, whose programs often wait for the host, every microsecond counts. These are hooked if
 something may come of it: the policy searches, the program is dumped, or a bank knows a problem that
-they are and kernels have not been found to gain less than all the detours cost.
+they are and kernels have not been found to gain less than the detours of other calls cost.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from skipjack.bank import BankLayer, is_library
 from skipjack.errors import StorageError
-from skipjack.integrations.torch.confirming import HookVerdict
+from skipjack.integrations.torch.racing import HookVerdict, StoredVerdict
 from skipjack.integrations.torch.signatures import Signature, TorchBackend
-from skipjack.integrations.torch.verdicts import StoredVerdict
 
 _CONVOLUTIONS = ("conv2d", "conv3d", "conv_transpose2d", "conv_transpose3d")
 _OPERATIONS = {
@@ -49,37 +48,36 @@ _SHORT_DETOUR_NS = 2_000.0
 
 def wanted_signatures(
     signatures: Sequence[Signature], layers: Sequence[BankLayer], verdicts: Iterable[StoredVerdict]
-) -> tuple[Signature, ...]:
-    """Those that cost little, and those that are known to gain, or may."""
-    gains: dict[tuple[str, str], list[float]] = {}
+) -> tuple[tuple[Signature, ...], tuple[Signature, ...]]:
+    """Those that cost little or are known to gain, or may; and those that are known not to."""
+    raced: dict[tuple[str, str], list[HookVerdict]] = {}
     for one in verdicts:
-        place = one.subject.op, one.subject.backend
-        gains.setdefault(place, []).append(_gain_ns(one.verdict))
-    return tuple(
-        one
-        for one in signatures
-        if not is_costly(one)
-        or (any(_is_known(one, layer) for layer in layers) and _pays(one, gains))
-    )
+        raced.setdefault((one.subject.op, one.subject.backend), []).append(one.verdict)
+    may_gain = [
+        one for one in signatures if not is_costly(one) or any(_is_known(one, at) for at in layers)
+    ]
+    vain = tuple(one for one in may_gain if is_costly(one) and not _pays(one, raced))
+    return tuple(one for one in may_gain if one not in vain), vain
 
 
-def _gain_ns(verdict: HookVerdict) -> float:
-    """For a call."""
-    if verdict.way is None or verdict.after_ns is None:
-        return 0.0
-    return verdict.before_ns - verdict.after_ns
-
-
-def _pays(signature: Signature, gains: Mapping[tuple[str, str], Sequence[float]]) -> bool:
+def _pays(signature: Signature, raced: Mapping[tuple[str, str], Sequence[HookVerdict]]) -> bool:
     """Whether kernels gain more than the detours cost, if all kinds of calls are as frequent.
 
     What nobody has raced yet may gain.
     """
-    found = gains.get((f"aten::{signature.name}", signature.backend.value))
-    if not found:
-        return True
+    found = raced.get((f"aten::{signature.name}", signature.backend.value))
+    return not found or sum(_gain_ns(signature, one) for one in found) > 0.0
+
+
+def _gain_ns(signature: Signature, verdict: HookVerdict) -> float:
+    """For a call: without its detour, or the detour alone where PyTorch won.
+
+    Calls that have a stand-in were raced against PyTorch without the hook.
+    """
     cost = _DETOUR_NS[signature.backend].get(signature.name, _SHORT_DETOUR_NS)
-    return sum(found) > cost * len(found)
+    if verdict.way is None or verdict.after_ns is None:
+        return -cost
+    return verdict.before_ns - verdict.after_ns - (0.0 if signature.schema else cost)
 
 
 def is_costly(signature: Signature) -> bool:

@@ -11,7 +11,11 @@ from skipjack.interop.miopen.find_values import (
 )
 from skipjack.interop.miopen.kernel_db import KernelRow, read_kernel_db, write_kernel_db
 from skipjack.interop.miopen.keys import FindKey, find_key, parse_find_key, perf_key
-from skipjack.interop.miopen.perf_sqlite import read_perf_sqlite, write_perf_sqlite
+from skipjack.interop.miopen.perf_sqlite import (
+    read_perf_sqlite,
+    write_perf_sqlite,
+    write_perf_sqlite_of,
+)
 from skipjack.interop.miopen.records import Item, Record
 from skipjack.interop.miopen.text_db import read_text_db, write_text_db
 
@@ -37,5 +41,6 @@ __all__ = [
     "read_text_db",
     "write_kernel_db",
     "write_perf_sqlite",
+    "write_perf_sqlite_of",
     "write_text_db",
 ]

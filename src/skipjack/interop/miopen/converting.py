@@ -149,8 +149,8 @@ def _lost_in_sqlite(records: Sequence[Record]) -> list[str]:
         twice += len(names) - len(set(names))
         unsorted += names != sorted(names)
     said = (
-        (again, "records whose key stands before already"),
-        (twice, "items whose solver stands before in the record"),
-        (unsorted, "records' order of items (they become sorted by solver)"),
+        (again, "record", "{} whose key stands before already"),
+        (twice, "item", "{} whose solver stands before in the record"),
+        (unsorted, "record", "the order of items in {} (they become sorted by solver)"),
     )
-    return [f"{count} {what}" for count, what in said if count]
+    return [text.format(numbered(count, noun)) for count, noun, text in said if count]

@@ -18,11 +18,12 @@ from skipjack.interop.miopen.key_styles import NEW_KINDS, OLD_KINDS
 from skipjack.interop.miopen.keys import FindKey, is_perf_key, parse_find_key
 from skipjack.interop.miopen.opening import ends_within, named_device
 from skipjack.interop.miopen.perf_checks import Numbered, check_perf_records
-from skipjack.interop.miopen.perf_sqlite import perf_contents
+from skipjack.interop.miopen.perf_sqlite import perf_contents, perf_devices
 from skipjack.interop.miopen.plausible import SHORTEST_CALL_MS, SHORTEST_MS
 from skipjack.interop.miopen.records import Record
 from skipjack.interop.miopen.sqlite_file import reading
 from skipjack.interop.miopen.text_db import Form, is_canonical, scan
+from skipjack.reading import numbered
 
 
 @dataclass(slots=True)
@@ -99,15 +100,21 @@ def _records(checked: CheckedFile, form: Format, device: str | None) -> list[Num
 
 def _of_sqlite(checked: CheckedFile, device: str | None) -> list[Numbered]:
     _check_pages(checked.path)
-    contents = perf_contents(checked.path, device)
+    # What is checked are keys and solvers; a problem of several devices counts once.
+    devices = perf_devices(checked.path) if device is None else ()
+    contents, *others = (perf_contents(checked.path, each) for each in devices or (device,))
     checked.chosen = bool(contents.devices)
     for count, kind, what in (
-        (contents.rows_without_config, "orphan_row", "rows of parameters have no problem"),
-        (len(contents.bare), "orphan_config", "problems have no parameters"),
+        (contents.rows_without_config, "orphan_row", ("row", "of parameters without a problem")),
+        (len(contents.bare), "orphan_config", ("problem", "without parameters")),
     ):
         if count:
-            checked.report.add(kind, f"{count} {what}", count=count)
-    return [(0, record) for record in contents.records]
+            checked.report.add(kind, f"{numbered(count, what[0])} {what[1]}", count=count)
+    known = {record.key for record in contents.records}
+    more = {
+        record.key: record for each in others for record in each.records if record.key not in known
+    }
+    return [(0, record) for record in (*contents.records, *more.values())]
 
 
 def _check_form(form: Form, blank_lines: int, report: FileReport) -> None:
@@ -120,7 +127,7 @@ def _check_form(form: Form, blank_lines: int, report: FileReport) -> None:
     if not form.final_newline:
         report.add("odd_lines", "the last line has no end; the file may be cut off")
     if blank_lines:
-        report.add("odd_lines", f"{blank_lines} blank lines")
+        report.add("odd_lines", numbered(blank_lines, "blank line"))
 
 
 def _check_records(checked: CheckedFile, form: Format) -> None:

@@ -26,6 +26,7 @@ from skipjack.interop.miopen.json_format import (
 from skipjack.interop.miopen.json_lines import NS_PER_MS
 from skipjack.interop.miopen.records import Item, Record, complaint_of
 from skipjack.interop.miopen.text_db import Form
+from skipjack.reading import numbered
 
 _SAID = {
     FIND: {"solver", "time_ns", "workspace_bytes", "algorithm"},
@@ -84,21 +85,22 @@ class JsonDb:
     def left_out(self) -> tuple[str, ...]:
         """What the records do not hold."""
         said = (
-            (self.foreign, "{} problems that MIOpen has no key for"),
-            (self.empty, "{} problems of which nothing is known"),
-            (self.detailed, "the configs, spreads or toolchains of {} problems"),
-            (self.rounded, "the digits after the sixth of {} times"),
+            (self.foreign, "problem", "{} that MIOpen has no key for"),
+            (self.empty, "problem", "{} of which nothing is known"),
+            (self.detailed, "problem", "the configs, spreads or toolchains of {}"),
+            (self.rounded, "time", "the digits after the sixth of {}"),
         )
-        return (*(text.format(count) for count, text in said if count), *self.left_out_of_lines)
+        found = (text.format(numbered(count, noun)) for count, noun, text in said if count)
+        return (*found, *self.left_out_of_lines)
 
     @property
     def left_out_of_lines(self) -> tuple[str, ...]:
         """What the lines do not hold."""
         said = (
-            (self.blank_lines, "{} blank lines"),
-            (self.other_devices, "{} lines of other devices"),
+            (self.blank_lines, "blank line", ""),
+            (self.other_devices, "line", " of other devices"),
         )
-        return tuple(text.format(count) for count, text in said if count)
+        return tuple(f"{numbered(count, noun)}{more}" for count, noun, more in said if count)
 
 
 def read_json_lines(path: Path, device: str | None = None) -> JsonDb:

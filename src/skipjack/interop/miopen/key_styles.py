@@ -17,6 +17,7 @@ from skipjack.interop.miopen.keys import is_perf_key, parse_find_key
 from skipjack.interop.miopen.merging import joined
 from skipjack.interop.miopen.opening import Database
 from skipjack.interop.miopen.records import Record
+from skipjack.reading import numbered
 
 OLD_KINDS = ("old_perf", "old_user_perf")
 NEW_KINDS = ("perf", "perf_sqlite")
@@ -38,9 +39,9 @@ def with_keys_for(target: Path, database: Database) -> tuple[Database, list[str]
         for record, text in zip(database.records, texts, strict=True)
     ]
     records, lost = _one_of_each(renamed)
-    losses = [f"the second image's size of {changed} old keys"]
+    losses = [f"the second image's size of {numbered(changed, 'old key')}"]
     if lost:
-        losses.append(f"{lost} items whose solver stands before under the same key")
+        losses.append(f"{numbered(lost, 'item')} whose solver stands before under the same key")
     return replace(database, records=records, lines=()), losses
 
 

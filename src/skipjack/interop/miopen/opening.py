@@ -22,6 +22,7 @@ from skipjack.interop.miopen.perf_sqlite import PerfContents, perf_contents
 from skipjack.interop.miopen.records import Record
 from skipjack.interop.miopen.shared_keys import unshared
 from skipjack.interop.miopen.text_db import Form, TextDb, read_text
+from skipjack.reading import numbered
 
 _ALGORITHMS = [algorithm_name(direction, family) for direction in "FBW" for family in FAMILIES]
 _ENDINGS = (UNUSED, "<unused>")
@@ -63,7 +64,7 @@ def open_database(path: Path, device: str | None = None) -> Database:
     found = read_text(path)
     if form.kind == "find":
         _check_end(found, path)
-    left = (f"{found.blank_lines} blank lines",) if found.blank_lines else ()
+    left = (numbered(found.blank_lines, "blank line"),) if found.blank_lines else ()
     named = named_device(path)
     return Database(path, form, found.records, found.lines, found.form, left, device=named)
 
@@ -105,10 +106,10 @@ def _of_json(path: Path, form: Format, device: str | None) -> Database:
 
 def _left_out(contents: PerfContents) -> tuple[str, ...]:
     said = (
-        (contents.rows_without_config, "rows of parameters without a problem"),
-        (contents.other_devices, "rows of other devices"),
+        (contents.rows_without_config, "of parameters without a problem"),
+        (contents.other_devices, "of other devices"),
     )
-    return tuple(f"{count} {what}" for count, what in said if count)
+    return tuple(f"{numbered(count, 'row')} {what}" for count, what in said if count)
 
 
 def _check_end(found: TextDb, path: Path) -> None:

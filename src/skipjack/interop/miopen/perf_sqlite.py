@@ -7,10 +7,11 @@ Old files hold several devices, told apart by columns ``arch`` and ``num_cu``; o
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from skipjack.core.device import parse_device_name
 from skipjack.core.problem import shown
 from skipjack.errors import CorruptFileError, UsageError
 from skipjack.interop.miopen.keys import perf_fields
@@ -25,20 +26,27 @@ _NUMBERS = (
     *("conv_stride_h", "conv_stride_w", "conv_stride_d"),
     *("dilation_h", "dilation_w", "dilation_d", "bias", "group_count"),
 )
-_TABLES = (
+_CONFIG_TABLE = (
     "CREATE TABLE `config` (`id` INTEGER PRIMARY KEY ASC,"
     + ",".join(f"`{name}` TEXT NOT NULL" for name in _WORDS)
     + ","
     # The blank before batchsize is in the files that MIOpen ships.
     + ",".join(f"{' ' if name == 'batchsize' else ''}`{name}` INT NOT NULL" for name in _NUMBERS)
-    + ")",
+    + ")"
+)
+_PERF_TABLE = (
     "CREATE TABLE `perf_db` (`id` INTEGER PRIMARY KEY ASC,`solver` TEXT NOT NULL,"
-    "`config` INTEGER NOT NULL, `params` TEXT NOT NULL)",
+    "`config` INTEGER NOT NULL, `params` TEXT NOT NULL)"
 )
-_INDEXES = (
-    f"CREATE UNIQUE INDEX `idx_config` ON config( {','.join((*_WORDS, *_NUMBERS))} )",
-    "CREATE UNIQUE INDEX `idx_perf_db` ON perf_db(solver, config)",
+_SHARED_TABLE = (
+    "CREATE TABLE `perf_db` (`id` INTEGER PRIMARY KEY ASC,`solver` TEXT NOT NULL,"
+    "`config` INTEGER NOT NULL,`arch` TEXT NOT NULL,`num_cu` INTEGER NOT NULL,"
+    "`params` TEXT NOT NULL)"
 )
+"""That of a file that holds several devices."""
+_CONFIG_INDEX = f"CREATE UNIQUE INDEX `idx_config` ON config( {','.join((*_WORDS, *_NUMBERS))} )"
+_PERF_INDEX = "CREATE UNIQUE INDEX `idx_perf_db` ON perf_db(solver, config)"
+_SHARED_INDEX = "CREATE UNIQUE INDEX `idx_perf_db` ON perf_db(solver, config, arch, num_cu)"
 _DEVICE = ("arch", "num_cu")
 _CONVOLUTION = (*_NUMBERS, *_WORDS)
 _BATCHNORM = (
@@ -163,32 +171,84 @@ def _records(
         raise CorruptFileError(f"{path}: {error}") from None
 
 
+def perf_devices(path: Path) -> tuple[str, ...]:
+    """The devices that the rows of a file say; none in files that hold one device."""
+    with reading(path, PERF_DB) as connection:
+        return tuple(_devices(connection))
+
+
 def write_perf_sqlite(path: Path, records: Iterable[Record], bare: Iterable[str] = ()) -> None:
     """Write a file with the tables that MIOpen makes, all of it or nothing.
 
     Of records of one key, and of items of one solver in it, the first counts, as for MIOpen. `bare`
     are keys of problems without parameters, behind the others.
     """
-    configs: dict[str, tuple[int | str, ...]] = {}
-    rows: list[tuple[str, int, str]] = []
-    for record in records:
-        if record.key in configs:
-            continue
-        number = len(configs) + 1
-        configs[record.key] = (number, *_config(record.key))
-        params = {item.id: item.values for item in reversed(record.items)}
-        rows += [(solver, number, params[solver]) for solver in dict.fromkeys(record.ids)]
+    configs = _Configs()
+    rows = configs.rows(records)
     for key in bare:
-        configs.setdefault(key, (len(configs) + 1, *_config(key)))
-    marks = ", ".join("?" * (1 + len(_NUMBERS) + len(_WORDS)))
-    into = f"INSERT INTO config (id, {', '.join((*_NUMBERS, *_WORDS))}) VALUES ({marks})"
-    with writing(path, _TABLES, PERF_DB) as connection:
-        connection.executemany(into, configs.values())
-        connection.executemany(
-            "INSERT INTO perf_db (solver, config, params) VALUES (?, ?, ?)", rows
-        )
-        for statement in _INDEXES:  # faster than keeping them up to date row by row
+        configs.number(key)
+    _write(path, configs, rows)
+
+
+def write_perf_sqlite_of(path: Path, devices: Mapping[str, Iterable[Record]]) -> None:
+    """One file for several devices, named as ``gfx900/56``, whose rows say theirs.
+
+    MIOpen's ``miopen.db`` of before it kept a file for each device.
+    """
+    configs = _Configs()
+    rows = [
+        (*row, *parse_device_name(device))
+        for device, records in devices.items()
+        for row in configs.rows(records)
+    ]
+    _write(path, configs, rows, _DEVICE)
+
+
+class _Configs:
+    """The rows of problems, numbered as they come."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[str, tuple[int | str, ...]] = {}
+
+    def number(self, key: str) -> int:
+        """The id of a problem, the same for the same key."""
+        if key not in self.by_key:
+            self.by_key[key] = (len(self.by_key) + 1, *_config(key))
+        return int(self.by_key[key][0])
+
+    def rows(self, records: Iterable[Record]) -> list[tuple[str, int, str]]:
+        """Solver, problem and parameters."""
+        found: dict[tuple[int, str], str] = {}
+        seen: set[str] = set()
+        for record in records:
+            if record.key in seen:
+                continue
+            seen.add(record.key)
+            number = self.number(record.key)
+            for item in record.items:
+                found.setdefault((number, item.id), item.values)
+        return [(solver, number, params) for (number, solver), params in found.items()]
+
+
+def _write(
+    path: Path,
+    configs: _Configs,
+    rows: Iterable[tuple[str | int, ...]],
+    more: tuple[str, ...] = (),
+) -> None:
+    """`rows` are those of perf_db; `more` are the columns that they have besides the usual ones."""
+    table, index = (_SHARED_TABLE, _SHARED_INDEX) if more else (_PERF_TABLE, _PERF_INDEX)
+    with writing(path, (_CONFIG_TABLE, table), PERF_DB) as connection:
+        into_config = _insertion("config", ("id", *_NUMBERS, *_WORDS))
+        connection.executemany(into_config, configs.by_key.values())
+        into_perf_db = _insertion("perf_db", ("solver", "config", "params", *more))
+        connection.executemany(into_perf_db, rows)
+        for statement in (_CONFIG_INDEX, index):  # faster than keeping them up to date row by row
             connection.execute(statement)
+
+
+def _insertion(table: str, names: tuple[str, ...]) -> str:
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
 
 
 def _config(key: str) -> tuple[int | str, ...]:

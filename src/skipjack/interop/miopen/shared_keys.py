@@ -14,7 +14,7 @@ from skipjack.interop.miopen.find_values import fields_of
 from skipjack.interop.miopen.json_format import ENTRIES, PERF
 from skipjack.interop.miopen.json_reading import JsonDb, JsonLine
 from skipjack.interop.miopen.records import Item, Record
-from skipjack.reading import parse_json
+from skipjack.reading import numbered, parse_json
 
 
 def unshared(found: JsonDb) -> tuple[list[Record], list[int], tuple[str, ...]]:
@@ -41,7 +41,9 @@ def unshared(found: JsonDb) -> tuple[list[Record], list[int], tuple[str, ...]]:
         for at in group[1:]:
             records[at] = None
     kept = [(each, line) for each, line in zip(records, found.lines, strict=True) if each]
-    lost = f"the slower results of {problems} problems that share {keys} keys of MIOpen's"
+    lost = (
+        f"the slower results of {problems} problems that share {numbered(keys, 'key')} of MIOpen's"
+    )
     return [each for each, _ in kept], [line for _, line in kept], (lost,) if keys else ()
 
 

@@ -22,6 +22,7 @@ from skipjack.interop.miopen.keys import parse_find_key
 from skipjack.interop.miopen.opening import Database
 from skipjack.interop.miopen.plausible import SHORTEST_CALL_MS, Bounds
 from skipjack.interop.miopen.records import Record
+from skipjack.reading import numbered
 
 Values = Literal["current", "legacy"]
 VALUES: dict[str, Values] = {"current": "current", "legacy": "legacy"}
@@ -54,10 +55,10 @@ def with_values(database: Database, values: Values) -> tuple[Database, list[str]
             more += sum([each.says_more for each in kept])
         records.append(Record(record.key, map(write, kept)))
     one = "algorithm" if legacy else "solver"
-    lost = f"{dropped} slower or impossible results of the same {one} in a record"
+    lost = f"{numbered(dropped, 'slower or impossible result')} of the same {one} in a record"
     losses = [lost] if dropped else []
     if more:
-        losses.append(f"the library or the key of the kernels of {more} results")
+        losses.append(f"the library or the key of the kernels of {numbered(more, 'result')}")
     return replace(database, records=records), losses
 
 

@@ -80,6 +80,8 @@ def _file_arrays(path: Path) -> dict[str, NDArray[Any]]:
         if size > MAX_BYTES:
             raise UsageError(f"{where} has {size} bytes; at most {MAX_BYTES} are read")
         return _read_arrays(path, where)
+    except UsageError:
+        raise
     except OSError as error:
         raise UsageError(f"{where} cannot be read: {error.strerror or error}") from None
     except (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:

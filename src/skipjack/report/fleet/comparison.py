@@ -41,14 +41,14 @@ def print_comparison(comparison: Comparison, top: int) -> None:
     console = screen.out()
     for line in _headlines(comparison):
         _say(console, line)
-    console.print(_counts(comparison))
+    screen.print_table(_counts(comparison), console)
     for title, rows in (
         ("slower", comparison.worst(top)),
         ("faster", comparison.best(top)),
     ):
         if rows:
             _say(console, f"\n{title}, the largest difference first")
-            console.print(_table(rows))
+            screen.print_table(_table(rows), console)
     _print_changes(console, comparison)
     _print_rest(console, comparison)
 
@@ -127,7 +127,7 @@ def _print_changes(console: Console, comparison: Comparison) -> None:
     for (before, after), count in changes[:_MOST_LINES]:
         _say(console, f"  {count:>6}  {before} -> {after}")
     if len(changes) > _MOST_LINES:
-        _say(console, f"  ... and {len(changes) - _MOST_LINES} other pairs")
+        _say(console, f"  ... and {numbered(len(changes) - _MOST_LINES, 'other pair')}")
 
 
 def _print_rest(console: Console, comparison: Comparison) -> None:

@@ -42,4 +42,7 @@ def print_images(rows: Sequence[Row]) -> None:
         words = (str(row["image"]), str(row["machine"]), short)
         shown = (escape(word) for word in words)
         table.add_row(*shown, "differs" if row["differs"] else "")
-    screen.out().print(table if rows else "no image that was built by skipjack image build")
+    if rows:
+        screen.print_table(table)
+    else:
+        screen.out().print("no image that was built by skipjack image build")

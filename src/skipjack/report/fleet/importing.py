@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from rich.progress import BarColumn, TextColumn
 
-from skipjack.fleet.importing import ImportProgress, ImportReport
+from skipjack.fleet.importing import ImportProgress, ImportReport, lone_layouts
 from skipjack.reading import numbered
 from skipjack.report import screen
 
@@ -56,6 +56,8 @@ def print_import(report: ImportReport) -> None:
             "--direction says what that means",
             soft_wrap=True,
         )
+    if report.lone_layout:
+        screen.out().print(lone_layouts(report.lone_layout), soft_wrap=True)
     complain = screen.err()
     for reason, count in report.not_applicable_reasons.items():
         complain.print(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from json import dumps
 
@@ -10,6 +12,7 @@ from rich.text import Text
 
 from skipjack.fleet.records import Job, JobKind, StoryLine
 from skipjack.fleet.store.stories import LogText
+from skipjack.ledger import verdict_word
 from skipjack.report import screen
 from skipjack.report.escaping import uncoloured
 from skipjack.report.fleet.status import job_json
@@ -31,17 +34,52 @@ def print_job(job: Job, story: Sequence[StoryLine], json: bool) -> None:
         _say(f"{line.at[:23]}  round {line.round}  {line.event:<12}  {step}{place}{why}")
 
 
-def print_log(texts: Sequence[LogText], json: bool) -> None:
-    """What its workers said, stage by stage."""
-    if not texts and not json:
-        _say("no worker has said anything about this job yet")
-    for text in texts:
-        if json:
-            print(dumps({"format": 1, **asdict(text), "stage": str(text.stage)}))
-            continue
-        where = f" on {text.machine}" if text.machine else ""
-        _say(f"--- {text.at[:19]}  {text.stage} of round {text.round}{where}")
-        _say(uncoloured(text.text).rstrip())
+_GAP = re.compile(r"\[\.\.\. \d+ characters left out \.\.\.\]")
+
+
+class LogPrinter:
+    """What workers said about a job, stage by stage; of what is shown again only what is new."""
+
+    def __init__(self, json: bool) -> None:
+        self._json = json
+        self._shown: dict[tuple[int, str], Counter[str]] = {}
+        """Lines by attempt and stage. Those that a program printed move when others are logged."""
+
+    def show(self, texts: Sequence[LogText]) -> None:
+        """Print the lines that were not printed before."""
+        if not texts and not self._json and not self._shown:
+            _say("no worker has said anything about this job yet")
+        for text in texts:
+            key = text.attempt, str(text.stage)
+            first, shown = key not in self._shown, self._shown.get(key, Counter())
+            lines = text.text.splitlines()
+            self._shown[key] = Counter(lines) | shown
+            new = list(_beyond(lines, shown))
+            if new or first:
+                self._print(text, new, first)
+
+    def _print(self, text: LogText, lines: Sequence[str], first: bool) -> None:
+        words = "\n".join(lines)
+        if self._json:
+            record = {**asdict(text), "stage": str(text.stage), "text": words}
+            print(dumps({"format": 1, **record}), flush=True)
+            return
+        if first:
+            where = f" on {text.machine}" if text.machine else ""
+            still = ", still running" if text.running else ""
+            _say(f"--- {text.at[:19]}  {text.stage} of round {text.round}{where}{still}")
+        _say(uncoloured(words).rstrip())
+
+
+def _beyond(lines: Sequence[str], shown: Mapping[str, int]) -> Iterator[str]:
+    """Lines that stand there more often than they were shown."""
+    seen: Counter[str] = Counter()
+    for line in lines:
+        if shown and _GAP.fullmatch(line):
+            continue  # how much is left out changes from look to look
+        seen[line] += 1
+        if seen[line] > shown.get(line, 0):
+            yield line
 
 
 def _facts(job: Job) -> list[tuple[str, str]]:
@@ -54,6 +92,7 @@ def _facts(job: Job) -> list[tuple[str, str]]:
         ("searcher", f"{plan.searcher}, seed {plan.seed}"),
         ("state", str(standing.state) + (f" in {standing.stage}" if standing.stage else "")),
         ("reason", standing.reason),
+        ("retries", str(standing.retries)),
         ("trials", f"{job.trials} of {plan.budget}, {job.failed_trials} failed"),
         ("best", time_text(job.best_ns) if job.best_ns is not None else ""),
         ("built on", job.build_machine),
@@ -61,7 +100,7 @@ def _facts(job: Job) -> list[tuple[str, str]]:
     ]
     if job.result is not None:
         facts += [
-            ("verdict", str(job.result.get("status", ""))),
+            ("verdict", verdict_word(str(job.result.get("status", "")))),
             ("winner", f"{job.result.get('solver')} {dumps(job.result.get('config'))}"),
             ("ranking", _ranking(job)),
         ]

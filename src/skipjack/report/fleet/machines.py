@@ -35,7 +35,10 @@ def machine_list(
         state = worker_state(one, workers.get(one.name))
         cells = (*place, _enabled(one), state, one.remarks)
         table.add_row(*map(Text, cells))
-    screen.out().print(table if machines else "no machine is registered")
+    if machines:
+        screen.print_table(table)
+    else:
+        screen.out().print("no machine is registered")
 
 
 def machine_json(one: Registration, worker: Machine | None) -> dict[str, object]:
@@ -141,8 +144,7 @@ def conditions(found: Sequence[Condition], json: bool) -> None:
             for name in made
         ]
         table.add_row(Text(one.machine.name), *cells)
-    console = screen.out()
-    console.print(table)
+    screen.print_table(table)
     for one in found:
         for check in one.wrong:
             print(f"{one.machine.name}: {check.name}: {check.text}")

@@ -43,7 +43,7 @@ def promoted(done: Promoted, comparison: Comparison | None, dry_run: bool, json:
         said = ", ".join(f"{count} {name}" for name, count in _verdicts(comparison).items())
         _say(f"against {comparison.old.name}: {said}")
     if done.changes:
-        screen.out().print(_files(done.changes))
+        screen.print_table(_files(done.changes))
     for name in done.unchanged:
         _say(f"{name} was so already")
     if dry_run:
@@ -79,7 +79,7 @@ def listed(directory: Path, promotions: Sequence[Promotion], json: bool) -> None
         who = f"{one.user}@{one.host}"
         facts = (str(one.number), one.label, str(one.phase), one.at[:19], who, str(len(one.files)))
         table.add_row(*map(Text, facts), *map(str, sums))
-    screen.out().print(table)
+    screen.print_table(table)
 
 
 def _files(changes: Iterable[FileChange]) -> Table:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skipjack.core.device import arch_of
-from skipjack.fleet.records import Job, Machine
+from skipjack.fleet.records import Job, Label, Machine
 from skipjack.fleet.states import State
 from skipjack.fleet.store.labels import LabelSummary
 from skipjack.report import screen
@@ -19,6 +19,8 @@ from skipjack.report.numbers import time_text
 
 FORMAT = 1
 
+_FOLDED = ("why", "notes")
+"""Columns that are folded where room is short."""
 Counts = Sequence[tuple[tuple[str, ...], int]]
 
 
@@ -36,16 +38,18 @@ class Idle:
 
 
 def counts(
-    label: str | None,
+    label: Label | None,
     columns: Sequence[str],
     found: Counts,
     idle: Idle,
     json: bool,
 ) -> None:
     """One row for each combination; for machines an object of states if that is all there is."""
+    notes = notes_of(label) if label else {}
     if json:
         rows = [{**dict(zip(columns, values, strict=True)), "jobs": n} for values, n in found]
-        record: dict[str, object] = {"format": FORMAT, "label": label, "counts": rows}
+        name = label.name if label else None
+        record: dict[str, object] = {"format": FORMAT, "label": name, **notes, "counts": rows}
         record["total"] = _total(found)
         if list(columns) == ["state"]:
             record["states"] = {values[0]: count for values, count in found}
@@ -55,8 +59,10 @@ def counts(
     table.add_column("jobs", justify="right")
     for values, count in found:
         table.add_row(*(value or "-" for value in values), str(count))
-    console = screen.out()
-    console.print(table if found else "no jobs match")
+    if label and any(notes.values()):
+        said = f"{label.name}: {_noted(label)}"
+        screen.out().print(said, markup=False, soft_wrap=True)
+    _print(table, "no jobs match")
     _name_idle(idle)
 
 
@@ -71,19 +77,28 @@ def overview(
         for one in labels:
             jobs = {str(state): n for state, n in one.jobs.items() if n}
             record = {"label": one.label.name, "owner": one.label.owner, "aborted": one.aborted}
-            print(dumps({"format": FORMAT, **record, "states": jobs}))
+            print(dumps({"format": FORMAT, **record, **notes_of(one.label), "states": jobs}))
         return
     console = screen.out()
     console.print(f"store {url}", markup=False, soft_wrap=True)
-    table = _table("label", "owner", "created", "jobs")
+    noted = any(_noted(one.label) for one in labels)
+    table = _table("label", "owner", "created", "jobs", *(["notes"] if noted else []))
     for one in labels:
         states = [f"{one.jobs[state]} {state}" for state in State if one.jobs.get(state)]
         note = " (aborted)" if one.aborted else ""
-        table.add_row(
-            one.label.name + note, one.label.owner, one.label.created[:16], ", ".join(states)
-        )
-    console.print(table if labels else "no labels yet; skipjack load makes one")
+        cells = (one.label.name + note, one.label.owner, one.label.created[:16], ", ".join(states))
+        table.add_row(*map(Text, cells), *([Text(_noted(one.label))] if noted else []))
+    _print(table, "no labels yet; skipjack load makes one")
     _name_idle(idle)
+
+
+def notes_of(label: Label) -> dict[str, str]:
+    """What people wrote about a label when they loaded it."""
+    return {name: getattr(label, name) for name in ("ticket", "versions", "image", "toolchain")}
+
+
+def _noted(label: Label) -> str:
+    return ", ".join(f"{name} {text}" for name, text in notes_of(label).items() if text)
 
 
 def job_list(found: Sequence[Job], json: bool) -> None:
@@ -92,17 +107,21 @@ def job_list(found: Sequence[Job], json: bool) -> None:
         for job in found:
             print(dumps(job_json(job)))
         return
-    table = _table("job", "label", "problem", "device", "solver", "state", "trials", "best", "why")
+    table = _table(
+        *("job", "label", "problem", "device", "solver", "state", "retries", "trials", "best"),
+        "why",
+    )
     for job in found:
         plan, standing = job.plan, job.standing
         table.add_row(
             *(str(job.id), job.label, plan.problem, job.device_text or plan.device, plan.solver),
             str(standing.state),
+            str(standing.retries),
             f"{job.trials}/{plan.budget}",
             time_text(job.best_ns) if job.best_ns is not None else "-",
             Text(standing.reason),  # brackets in it are no markup
         )
-    screen.out().print(table if found else "no jobs match")
+    _print(table, "no jobs match")
 
 
 def job_json(job: Job) -> dict[str, object]:
@@ -127,6 +146,7 @@ def job_json(job: Job) -> dict[str, object]:
         "round": standing.round,
         "failures": standing.failures,
         "losses": standing.losses,
+        "retries": standing.retries,
         "attempts": job.attempt,
         "priority": job.priority,
         "trials": job.trials,
@@ -174,8 +194,15 @@ def _total(found: Counts) -> int:
     return sum(count for _, count in found)
 
 
+def _print(table: Table, if_empty: str) -> None:
+    if table.rows:
+        screen.print_table(table)
+    else:
+        screen.out().print(if_empty)
+
+
 def _table(*columns: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     for name in columns:
-        table.add_column(name, no_wrap=name != "why")  # where room is short, reasons are folded
+        table.add_column(name, no_wrap=name not in _FOLDED)
     return table

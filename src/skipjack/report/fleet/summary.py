@@ -80,6 +80,10 @@ def leftovers(
     """
     counts, label = summary.counts, request.label
     job, again = _JOB[request.kind], f"skipjack run -l {label}{_OPTIONS[request.kind]}"
+    if request.machine:
+        again += f" --machine {request.machine}"
+    elif len(request.devices) == 1:
+        again += f" --device {request.devices[0]}"
     new, built = counts.get(State.NEW, 0), counts.get(State.BUILT, 0)
     aborted = counts.get(State.ABORTED, 0)
     if errors := counts.get(State.ERROR, 0):

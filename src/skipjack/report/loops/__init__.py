@@ -11,6 +11,7 @@ from skipjack.report.loops.search_steps import COLUMNS, steps_text, write_steps
 from skipjack.report.loops.search_summary import SearchSummary, summarize_searches
 from skipjack.report.loops.search_table import print_searches, run_line, run_record
 from skipjack.report.loops.training import sparkline, training_line, training_progress
+from skipjack.report.numbers import rate_text
 
 __all__ = [
     "COLUMNS",
@@ -19,6 +20,7 @@ __all__ = [
     "graph_text",
     "print_comparisons",
     "print_searches",
+    "rate_text",
     "run_line",
     "run_record",
     "search_graphs",

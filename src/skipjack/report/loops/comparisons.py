@@ -14,7 +14,8 @@ from rich import box
 from rich.table import Table
 
 from skipjack.operations import get, parse
-from skipjack.report.screen import out
+from skipjack.report.numbers import rate_text
+from skipjack.report.screen import out, print_table
 from skipjack.storage import atomic_write
 
 _POLICY = "policy"
@@ -60,18 +61,18 @@ class LibraryComparison:
 
 
 def print_comparisons(found: Sequence[LibraryComparison]) -> None:
-    """GFLOP/s of each, how many times faster the policy is in the mean, and who is missing."""
+    """The rate of each, how many times faster the policy is in the mean, and who is missing."""
     names = list(dict.fromkeys(name for one in found for name in one.times_ns))
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("GFLOP/s")
+    table.add_column("problem")
     for name in names:
         table.add_column(name, justify="right")
     for one in found:
         rates = one.rates
-        cells = [f"{rates[name]:.1f}" if name in rates else "-" for name in names]
+        cells = [rate_text(rates.get(name), "GFLOP/s") for name in names]
         table.add_row(one.problem, *cells)
     console = out()
-    console.print(table)
+    print_table(table, console)
     for name in names:
         gains = [gain for one in found if (gain := one.gain(name))]
         if name != _POLICY and gains:

@@ -13,16 +13,16 @@ from rich.text import Text
 from skipjack.learn.tree import SearchRun
 from skipjack.report import screen
 from skipjack.report.loops.search_summary import summarize_searches
-from skipjack.report.numbers import duration_text, gain_text, time_text
+from skipjack.report.numbers import duration_text, gain_text, rate_text, time_text
 
 
 def print_searches(runs: Sequence[SearchRun], console: Console | None = None) -> None:
     """A row for every run, the best schedule of each below it, then a row for every search."""
     console = console or screen.out()
-    table = _table("problem", "search", "seed", "start", "best", "gain", "GFLOP/s", "measured", "s")
+    table = _table("problem", "search", "seed", "start", "best", "gain", "rate", "measured", "s")
     for run in runs:
         table.add_row(run.problem, run.search, str(run.seed), *_cells(run))
-    console.print(table)
+    screen.print_table(table, console)
     for run in runs:
         best = run.best
         found = "nothing that runs" if best is None else best.schedule or "no loops"
@@ -44,7 +44,7 @@ def print_searches(runs: Sequence[SearchRun], console: Console | None = None) ->
             f"{each.measured:.0f}",
             duration_text(each.elapsed_s),
         )
-    console.print(table)
+    screen.print_table(table, console)
 
 
 def run_line(run: SearchRun) -> str:
@@ -74,12 +74,12 @@ def run_record(run: SearchRun) -> dict[str, Any]:
 
 
 def _cells(run: SearchRun) -> list[str]:
-    best, gflops = run.best, _gflops(run)
+    best = run.best
     return [
         _time(run.start_s),
         _time(None if best is None else best.seconds),
         gain_text(run.gain, None, None),
-        "-" if gflops is None else f"{gflops:.1f}",
+        rate_text(_gflops(run), "GFLOP/s"),
         str(run.measured),
         duration_text(run.elapsed_s),
     ]

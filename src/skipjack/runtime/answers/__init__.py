@@ -4,6 +4,7 @@ from skipjack.runtime.answers.agreed import agreed_answer
 from skipjack.runtime.answers.agreement import Agreement, agreement_of
 from skipjack.runtime.answers.explicit import explicit_answer
 from skipjack.runtime.answers.order import Explanation, LookupDecision, StepRecord, decide
+from skipjack.runtime.answers.pinned import pinned_answer
 from skipjack.runtime.answers.proposals import Heuristic, ProposedConfig, register_heuristic
 from skipjack.runtime.answers.question import LookupAnswer, Question
 
@@ -20,5 +21,6 @@ __all__ = [
     "agreement_of",
     "decide",
     "explicit_answer",
+    "pinned_answer",
     "register_heuristic",
 ]

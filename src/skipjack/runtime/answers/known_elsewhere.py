@@ -20,7 +20,7 @@ from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.errors import ProblemError, StorageError
 from skipjack.operations import parse
-from skipjack.reading import quoted
+from skipjack.reading import numbered, quoted
 from skipjack.runtime.answers.banked import entry_answer
 from skipjack.runtime.answers.question import LookupAnswer, Question
 from skipjack.runtime.checks import Guess, UselessEntryError, reason_of, solver_of
@@ -81,7 +81,7 @@ def unfit(entry: BankEntry, device: Device) -> str:
         same = rest.partition("/")[0] == device.arch
         return "" if compat or same else f"is for another architecture than {device.arch}"
     if _units(rest) != device.units:
-        return f"is of {_units(rest)} threads, and {device.units} are asked for"
+        return f"is of {numbered(_units(rest), 'thread')}, not of the {device.units} asked for"
     width = entry.evidence.vector_bytes or vector_bytes(compat.split(":")[1] if compat else "")
     if width != device.vector_bytes:
         return (

@@ -15,6 +15,7 @@ from time import monotonic
 from typing import Any, Generic, TypeVar
 
 from skipjack.errors import SkipjackError
+from skipjack.native.forks import background_work
 
 T = TypeVar("T")
 
@@ -121,7 +122,8 @@ def _work() -> None:
                 _working = False
                 return
             check = _waiting.popleft()
-        check.run()
+        with background_work():  # it imports and compiles
+            check.run()
 
 
 def _after_fork() -> None:

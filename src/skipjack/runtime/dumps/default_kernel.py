@@ -7,7 +7,6 @@ Nothing is verified, timed or kept: whoever runs such a file has to trust the du
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -20,6 +19,7 @@ from skipjack.core.problem import Problem
 from skipjack.core.space import Promising
 from skipjack.core.trial import Candidate
 from skipjack.errors import SkipjackError
+from skipjack.native.forks import Order, forks_wait_for
 from skipjack.runtime.dumps.problem import DefaultKernel
 from skipjack.settings import Settings
 from skipjack.solvers import BuildingSolver, find_solver, names, solvers_for
@@ -28,13 +28,7 @@ PROPOSAL = "proposal"
 _PACKAGES = {"mkl": "mkl", "cblas": "numpy", "numpy": "numpy"}
 """Of the libraries that CPUs have; the others are PyTorch's."""
 _building = threading.Lock()
-if hasattr(os, "register_at_fork"):
-    # A process forked while another thread compiles would find the compiler locked for good.
-    os.register_at_fork(
-        before=_building.acquire,
-        after_in_parent=_building.release,
-        after_in_child=_building.release,
-    )
+forks_wait_for(_building, Order.DEFAULT_KERNEL)
 
 
 @dataclass(frozen=True, slots=True)

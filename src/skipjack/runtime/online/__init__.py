@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         counts,
         failure_of,
         foretold,
+        is_asked_for,
         search_of,
         tuned_here,
     )
@@ -48,6 +49,7 @@ __all__ = [
     "counts",
     "failure_of",
     "foretold",
+    "is_asked_for",
     "is_recording",
     "log_command",
     "one_at_a_time",
@@ -62,7 +64,7 @@ _HOMES = {
     "command_log": ("command_line", "log_command"),
     "request": ("FAILED", "FIND", "LATE", "PROPOSE", "TUNE", "SearchAnswer", "SearchRequest"),
     "sampling": ("CallMeter", "CallSampler", "sampled"),
-    "searching": ("counts", "failure_of", "foretold", "search_of", "tuned_here"),
+    "searching": ("counts", "failure_of", "foretold", "is_asked_for", "search_of", "tuned_here"),
     "turns": ("TurnTimeoutError", "is_recording", "one_at_a_time"),
 }
 """Modules and their names, loaded when asked for: a program that reads banks needs none."""

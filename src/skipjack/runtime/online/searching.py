@@ -147,6 +147,12 @@ def search_of(problem: str, device: str) -> SearchAnswer | None:
     return asked[-1].pending.answer if asked else None
 
 
+def is_asked_for(problem: str, device: str) -> bool:
+    """Whether this process has asked for a search of a problem, or could not."""
+    with _changing:
+        return (problem, device) in _failures or any(key[:2] == (problem, device) for key in _asked)
+
+
 def failure_of(problem: str, device: str) -> str:
     """Why a search that this process asked for gave nothing; empty if it did, or is not done."""
     return _failures.get((problem, device), "")
@@ -225,7 +231,8 @@ def _searched(
     """The answer after the search, or what was found before if it is not done in time."""
     _check_disk(question.settings)
     seconds = policy.seconds or _default_seconds(question.settings)
-    deadline = None if policy.background else question.asked_at + seconds
+    until = question.asked_at + policy.starting_s + seconds
+    deadline = None if policy.background else until
     request = _request(question, policy, verb, seconds, deadline)
     process = tuning_process()
     key = (*request.key, policy.key)

@@ -11,6 +11,7 @@ import numpy as np
 
 from skipjack.core.trial import Status
 from skipjack.errors import UsageError
+from skipjack.reading import numbered
 from skipjack.search.load.bisect import no_feasible_value
 from skipjack.search.load.load_posterior import LoadPosterior
 from skipjack.search.points import (
@@ -54,11 +55,11 @@ class Answer:
 
     def __str__(self) -> str:
         if self.verdict == "below":
-            return f"nothing holds, not even {self.low} ({self.runs} runs)"
+            return f"nothing holds, not even {self.low} ({numbered(self.runs, 'run')})"
         if self.verdict == "above":
-            return f"everything holds up to {self.value}; try more ({self.runs} runs)"
+            return f"everything holds up to {self.value}; try more ({numbered(self.runs, 'run')})"
         sure = f"{self.confidence:.0%} sure of {self.low} to {self.high}"
-        return f"limit {self.value}, {sure}; safe {self.safe} ({self.runs} runs)"
+        return f"limit {self.value}, {sure}; safe {self.safe} ({numbered(self.runs, 'run')})"
 
 
 def valid(run: Run) -> bool:

@@ -9,6 +9,7 @@ from math import exp
 from typing import Any
 
 from skipjack.errors import UsageError
+from skipjack.reading import numbered
 from skipjack.search.load.boundary import Answer, Load
 from skipjack.search.points import Point, config_of, listed
 
@@ -78,5 +79,5 @@ class JointAnswer:
 
     def __str__(self) -> str:
         words = ", ".join(f"{name} {value}" for name, value in self.setting.items())
-        seen = f"{self.settings_run} of {self.settings} settings in {self.runs} runs"
+        seen = f"{self.settings_run} of {self.settings} settings in {numbered(self.runs, 'run')}"
         return f"{words}: {self.load} ({seen})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skipjack.core.config import Config
+from skipjack.core.config import ALL, Config
 from skipjack.core.device import Device
 from skipjack.core.parameters import Parameter
 from skipjack.native.ir import VectorType
@@ -39,8 +39,6 @@ _MORE = 16
 """The other choice for a round has at most so many times the images."""
 _FILLED = 0.7
 """Of the lanes that the result's channels fill, what the image's must fill to lie in vectors."""
-ALL = 1 << 30
-"""More than there is of anything."""
 
 
 # Pixels

@@ -18,6 +18,7 @@ from typing import NoReturn
 from skipjack.core.problem import Problem
 from skipjack.errors import WorkerError
 from skipjack.interop.miopen import FindResultLine, find_key, find_results, perf_key
+from skipjack.reading import numbered
 from skipjack.solvers.miopen import databases
 from skipjack.solvers.miopen.command import ITERATIONS, PROBE, Mode, arguments, timing_arguments
 from skipjack.solvers.miopen.databases import Harvest, Installation, KernelName, believed
@@ -243,7 +244,7 @@ def _take(bench: Bench, problem: Problem, said: Said) -> Harvest:
     if found is not None and found.device != bench.device:
         raise DriverError(f"MIOpenDriver ran on {found.device}, not on {bench.device}")
     if harvest.find is None:
-        there = f"; {others} records of other problems are there" if others else ""
+        there = f"; it left {numbered(others, 'record')} of other problems" if others else ""
         mute = ", and it printed no time" if said.time_ms is None else ""
         _complain(said, f"it left no find-db record of {key}{mute}{there}")
     return harvest

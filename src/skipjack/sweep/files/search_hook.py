@@ -19,6 +19,7 @@ from typing import Any, cast
 
 from skipjack.core.trial import Status
 from skipjack.errors import ForeignError, UsageError
+from skipjack.reading import numbered
 from skipjack.search.points import config_of
 from skipjack.search.scripted import Points, Run, SearcherInterface, Stats, do_send
 
@@ -64,8 +65,9 @@ class SearchHook:
             return None
         if not isinstance(result, Mapping) or not all(isinstance(name, str) for name in result):
             raise UsageError(
-                f"{self._where}: {NAME} returned {_described(result)} after {len(past_runs)} "
-                "runs; return a dict with the next point, or None to end the search"
+                f"{self._where}: {NAME} returned {_described(result)} after "
+                f"{numbered(len(past_runs), 'run')}; return a dict with the next point, or None to "
+                "end the search"
             )
         return result
 

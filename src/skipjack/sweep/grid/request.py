@@ -25,6 +25,8 @@ from skipjack.sweep.files.sweep_file import SweepFile
 from skipjack.sweep.workload import Workload, workload_of
 
 PERFORMANCE = "--test_mode=PerformanceOnly"
+_MAKE_BUILD = ("make", "generate_engines")
+_MAKE_RUN = ("make", "run_harness")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class GridOptions:
     run_timeout: float = 4 * 3600.0
     build_timeout: float = 12 * 3600.0
     """Seconds after which a command is ended; LoadGen waits for ever for an answer that is lost."""
+    outputs: tuple[Path, ...] = ()
+    """Where results are written, which no build depends on."""
 
     @property
     def extra_words(self) -> tuple[str, ...]:
@@ -109,16 +113,38 @@ class GridRequest:
             "scenario": scenario_name(self.scenario),
         }
 
+    def build_words(self, config_file: str) -> tuple[str, ...]:
+        """The arguments of a build for the point in `config_file`."""
+        return (*self._words(config_file), *self.options.extra_words)
+
+    def run_words(self, config_file: str) -> tuple[str, ...]:
+        """The arguments of a run, performance only."""
+        return (*self._words(config_file), PERFORMANCE, *self.options.extra_words)
+
     def build_argv(self, config_file: str) -> tuple[str, ...]:
         """The command that builds for the point in `config_file`."""
-        words = (*self._words(config_file), *self.options.extra_words)
-        return _argv(self.options.build_cmd, ("make", "generate_engines"), (), words)
+        words = self.build_words(config_file)
+        return _argv(self.options.build_cmd, _MAKE_BUILD, (), words, shlex.join(words))
 
     def run_argv(self, config_file: str, log_dir: str) -> tuple[str, ...]:
-        """The command that runs it, performance only, and leaves its logs in `log_dir`."""
-        words = (*self._words(config_file), PERFORMANCE, *self.options.extra_words)
+        """The command that runs it and leaves its logs in `log_dir`."""
+        words = self.run_words(config_file)
         place = (f"LOG_DIR={log_dir}",)
-        return _argv(self.options.run_cmd, ("make", "run_harness"), place, words)
+        return _argv(self.options.run_cmd, _MAKE_RUN, place, words, shlex.join(words))
+
+    def build_template(self) -> tuple[str, ...]:
+        """`build_argv` of any point, with placeholders.
+
+        RUN_ARGS is one of them: its words are quoted once they are known, and where they need it.
+        """
+        words = self.build_words("{grid_config}")
+        return _argv(self.options.build_cmd, _MAKE_BUILD, (), words, "{build_args}")
+
+    def run_template(self) -> tuple[str, ...]:
+        """`run_argv` of any point, with placeholders."""
+        words = self.run_words("{grid_config}")
+        place = ("LOG_DIR={log_dir}",)
+        return _argv(self.options.run_cmd, _MAKE_RUN, place, words, "{run_args}")
 
     def _words(self, config_file: str) -> tuple[str, ...]:
         return (
@@ -153,11 +179,15 @@ def _base(benchmark: str, scenario: str, options: GridOptions) -> BaseConfig:
 
 
 def _argv(
-    own: str | None, usual: tuple[str, ...], place: tuple[str, ...], words: tuple[str, ...]
+    own: str | None,
+    usual: tuple[str, ...],
+    place: tuple[str, ...],
+    words: tuple[str, ...],
+    run_args: str,
 ) -> tuple[str, ...]:
-    """make hands RUN_ARGS to a shell, so that its words are quoted; a user's command gets words."""
+    """make hands RUN_ARGS to a shell: one text, quoted. A user's command gets words."""
     if own is None:
-        return (*usual, *place, f"RUN_ARGS={shlex.join(words)}")
+        return (*usual, *place, f"RUN_ARGS={run_args}")
     try:
         return (*shlex.split(own), *place, *words)
     except ValueError as error:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,15 @@ from skipjack.errors import SkipjackError
 from skipjack.interop.grid_results import write_meta
 from skipjack.interop.loadgen_log import read_detail_log, scenario_metrics
 from skipjack.ledger import Ledger
+from skipjack.reading import numbered
 from skipjack.settings import Settings
 from skipjack.storage import ensure_directory
 from skipjack.sweep.commands.command import Command
 from skipjack.sweep.commands.command_bench import CommandBench
 from skipjack.sweep.commands.command_spec import CommandSpec
 from skipjack.sweep.commands.results import ResultReader
+from skipjack.sweep.configs.names import scenario_name
+from skipjack.sweep.goals import loadgen_objective
 from skipjack.sweep.grid.dry_run import GridStatistics
 from skipjack.sweep.grid.request import GridRequest
 from skipjack.sweep.heat.thermal import Thermal
@@ -55,7 +60,7 @@ _NOT_RUN = Outcome(Status.NO_RESULT, reason="it was not run, and --norun says no
 class _GridFiles:
     """The files and directories that the harness is told of."""
 
-    names: tuple[str, ...] = ("grid_config", "log_dir")
+    names: tuple[str, ...] = ("grid_config", "log_dir", "build_args", "run_args")
 
     def __init__(self, request: GridRequest) -> None:
         self._request = request
@@ -66,7 +71,12 @@ class _GridFiles:
         path.write_text(json.dumps(self._request.config_file(config), indent=1))
         logs = self._request.result_directory(point).absolute()
         ensure_directory(logs)
-        return {"grid_config": str(path), "log_dir": str(logs)}
+        return {
+            "grid_config": str(path),
+            "log_dir": str(logs),
+            "build_args": shlex.join(self._request.build_words(str(path))),
+            "run_args": shlex.join(self._request.run_words(str(path))),
+        }
 
 
 class GridBench(CommandBench):
@@ -93,7 +103,7 @@ class GridBench(CommandBench):
         if found is not None:
             self.from_directories += 1
             return found
-        outcome = super().measure(point, settings)
+        outcome = _with_scenario(self._request, super().measure(point, settings))
         if outcome.status in (Status.OK, Status.INVALID):
             start = outcome.metrics.get("start_temp")
             temperature = None if start is None or isinstance(start, str) else start
@@ -111,7 +121,18 @@ def _cached(request: GridRequest, point: Config) -> Outcome | None:
     if isinstance(start := found.stats.get("start_temp"), int | float):
         metrics["start_temp"] = float(start)
     valid = found.stats.get("result_validity") == "VALID"
-    return Outcome(Status.OK if valid else Status.INVALID, metrics, log=str(found.detail_log))
+    outcome = Outcome(Status.OK if valid else Status.INVALID, metrics, log=str(found.detail_log))
+    return _with_scenario(request, outcome)
+
+
+def _with_scenario(request: GridRequest, outcome: Outcome) -> Outcome:
+    """The scenario that was asked for, where a log does not say which it was of: points are ranked
+    by it. Not where the log lacks the metric of that scenario, too."""
+    metrics = {"scenario": scenario_name(request.scenario), **outcome.metrics}
+    objective = loadgen_objective(metrics, ())
+    if objective is None or objective.metric not in metrics:
+        return outcome
+    return replace(outcome, metrics=metrics)
 
 
 def run_grid(
@@ -155,15 +176,18 @@ def _bench(
 ) -> GridBench | SimulatedBench:
     options = request.options
     if request.file.synthetic is not None and options.use_cached:
-        return SimulatedBench(synthetic_answer(request.file), lambda point: "")
+        answer = synthetic_answer(request.file)
+        return SimulatedBench(
+            lambda point, said: _with_scenario(request, answer(point, said)), lambda point: ""
+        )
     if options.norun:
         return SimulatedBench(
             lambda point, _: _cached(request, point) or _NOT_RUN, lambda point: ""
         )
     further = _GridFiles(request)
     spec = CommandSpec(
-        run=_command(request.run_argv("{grid_config}", "{log_dir}"), further.names),
-        build=_command(request.build_argv("{grid_config}"), further.names),
+        run=_command(request.run_template(), further.names),
+        build=_command(request.build_template(), further.names),
         result=ResultReader("loadgen", "{log_dir}"),
         workdir=Path.cwd(),
         state_dir=ensure_directory(state),
@@ -172,7 +196,7 @@ def _bench(
         nested=request.base.nested,
         run_timeout_s=options.run_timeout,
         build_timeout_s=options.build_timeout,
-        not_sources=(request.file.path,),
+        not_sources=(request.file.path, *options.outputs),
         further=further,
     )
     thermal = Thermal(float(options.cool_temp), float(options.temp_timeout), stopped=stop)
@@ -222,4 +246,8 @@ def nothing_ran(result: SweepResult) -> SkipjackError | None:
     """What to say when points were run and none has a result."""
     bad = failures(result)
     good = any(trial.status in (Status.OK, Status.INVALID) for trial in result.trials)
-    return None if good or not bad else SkipjackError(f"none of {len(bad)} points has a result")
+    return (
+        None
+        if good or not bad
+        else SkipjackError(f"none of {numbered(len(bad), 'point')} has a result")
+    )

@@ -77,8 +77,8 @@ class Gate:
         by, most = _apart(1 / (worst.gain or 1.0) - 1, limit)
         verb = "is" if len(failed) == 1 else "are"
         return (
-            f"{len(failed)} of {len(comparison.compared)} problems {verb} slower by more than "
-            f"{most} beyond doubt (worst: {worst.name}, {by} slower)"
+            f"{len(failed)} of {numbered(len(comparison.compared), 'problem')} {verb} slower by "
+            f"more than {most} beyond doubt (worst: {worst.name}, {by} slower)"
         )
 
     def _mean(self, comparison: Comparison) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from skipjack.errors import UsageError
 from skipjack.interop.miopen import DbName, db_name
 
 MIOPEN, SKIPJACK = "miopen", "skipjack"
+AND = ", "
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,7 @@ class ReleaseFile:
     """The content of one device's file."""
 
     device: str
+    """Several are joined by `AND` where one file holds them."""
     name: Callable[[str], str]
     """Of the file for a device, this or another one."""
     write: Callable[[Path, str], None]
@@ -68,9 +70,8 @@ class Alias:
         return parse_device_name(self.target)[0] == parse_device_name(self.source)[0]
 
 
-def check_aliases(aliases: Iterable[Alias], files: Iterable[ReleaseFile]) -> None:
-    """`UsageError` if a source is not exported, or a target gets two files."""
-    exported = [file.device for file in files]
+def check_aliases(aliases: Iterable[Alias], exported: Sequence[str]) -> None:
+    """`UsageError` if a source is not among the exported devices, or a target gets two files."""
     taken = set(exported)
     for alias in aliases:
         if alias.source not in exported:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,9 +19,13 @@ from skipjack.fleet.release.export.kernel_export import (
     kernels_in_label,
 )
 from skipjack.fleet.release.export.manifest import Origin
-from skipjack.fleet.release.export.perf_export import perf_files
+from skipjack.fleet.release.export.perf_export import one_perf_file, perf_files
 from skipjack.fleet.release.export.publishing import Exported, publish
-from skipjack.fleet.release.results.best_configs import tuned_in_bank, tuned_in_label
+from skipjack.fleet.release.results.best_configs import (
+    TunedProblem,
+    tuned_in_bank,
+    tuned_in_label,
+)
 from skipjack.fleet.release.results.readiness import (
     CACHED,
     RANKINGS,
@@ -70,17 +74,26 @@ def export_find_db(
         return _published(request, contents, store, ready)
 
 
-def export_perf_db(request: ExportRequest, settings: Settings, *, sqlite: bool = False) -> Exported:
-    """The best config of every solver."""
+def export_perf_db(
+    request: ExportRequest, settings: Settings, *, sqlite: bool = False, one_file: str = ""
+) -> Exported:
+    """The best config of every solver: a file for each device, or `one_file` for all of them."""
+
+    def contents_of(tuned: Iterable[TunedProblem]) -> Contents:
+        if one_file:
+            return one_perf_file(tuned, one_file, request.aliases)
+        return perf_files(tuned, request.form, sqlite=sqlite)
+
+    # The rows of one file say which devices they are for, so that it is written once.
+    written = replace(request, aliases=()) if one_file else request
     if request.label is None:
         tuned = tuned_in_bank(Bank.open(settings.user_dir), request.device)
-        return _published(request, perf_files(tuned, request.form, sqlite=sqlite))
+        return _published(written, contents_of(tuned))
     with _store(settings) as store:
         ready = configs_readiness(store, request.label, request.device)
         ready.check(partial=request.partial)
         tuned = tuned_in_label(store, request.label, request.device)
-        contents = perf_files(tuned, request.form, sqlite=sqlite)
-        return _published(request, contents, store, ready)
+        return _published(written, contents_of(tuned), store, ready)
 
 
 def export_kernel_db(request: ExportRequest, settings: Settings) -> Exported:

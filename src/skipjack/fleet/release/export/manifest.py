@@ -11,6 +11,7 @@ from typing import Any
 
 import skipjack
 from skipjack.errors import CorruptFileError, NewerFormatError, StorageError
+from skipjack.fleet.release.export.contents import AND
 from skipjack.reading import Field, read_json
 from skipjack.storage import timestamp, utc_now
 
@@ -108,7 +109,7 @@ class Manifest:
             "date": timestamp(utc_now()),
             "release": self.release,
             "labels": sorted({note.origin.label for note in notes if note.origin.label}),
-            "devices": sorted({note.device for note in notes}),
+            "devices": sorted({name for note in notes for name in note.device.split(AND)}),
             "aliases": {
                 note.device: note.alias_of
                 for note in sorted(notes, key=lambda note: note.device)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from skipjack.errors import UsageError
 from skipjack.fleet.release.placing import PACKED
-from skipjack.interop.miopen.file_names import SUFFIXES
+from skipjack.interop.miopen.file_names import SUFFIXES, parse_db_name
 
 _ENDINGS = (*SUFFIXES, ".jsonl", ".skk")
 
@@ -27,4 +27,15 @@ def check_file_or_directory(output: Path) -> None:
         raise UsageError(
             f"cannot tell what {output} is to be: name one file x.skk or x.kdb, or a directory "
             "without an ending, or one that is there"
+        )
+
+
+def check_one_database(path: Path) -> None:
+    """`UsageError` for the name of a file for all devices that MIOpen would take for another."""
+    if path.suffix != ".db" or path.is_dir():
+        raise UsageError(f"--one-file {path} is to be a database of SQLite; name it miopen.db")
+    if parse_db_name(path.name) is not None:
+        raise UsageError(
+            f"--one-file {path} has the name of one device's database, and it holds all devices; "
+            "name it miopen.db"
         )

@@ -15,11 +15,14 @@ from pathlib import Path
 
 from skipjack.core.device import parse_device_name
 from skipjack.fleet.release.export.contents import (
+    AND,
     MIOPEN,
     SKIPJACK,
+    Alias,
     Contents,
     ReleaseFile,
     base_name,
+    check_aliases,
 )
 from skipjack.fleet.release.results.best_configs import TunedProblem
 from skipjack.fleet.release.results.json_lines import write_lines
@@ -29,6 +32,7 @@ from skipjack.interop.miopen import (
     Record,
     db_name,
     write_perf_sqlite,
+    write_perf_sqlite_of,
     write_text_db,
 )
 from skipjack.interop.miopen.records import complaint_of
@@ -58,8 +62,48 @@ class _Device:
     toolchains: set[str] = field(default_factory=set)
 
 
+@dataclass(frozen=True, slots=True)
+class _Gathered:
+    """What there is to write, by device, and what had to be left out."""
+
+    devices: dict[str, _Device]
+    counts: dict[str, int]
+    remarks: tuple[str, ...]
+
+
 def perf_files(tuned: Iterable[TunedProblem], form: str, *, sqlite: bool = False) -> Contents:
     """A file for each device."""
+    gathered = _gather(tuned, form)
+    make = partial(_miopen_file, sqlite=sqlite) if form == MIOPEN else _json_file
+    files = tuple(make(name, device) for name, device in gathered.devices.items())
+    return Contents(KIND, form, files, gathered.counts, gathered.remarks)
+
+
+def one_perf_file(
+    tuned: Iterable[TunedProblem], file_name: str, aliases: Iterable[Alias] = ()
+) -> Contents:
+    """One database of SQLite for all devices, as MIOpen's ``miopen.db``."""
+    aliases = tuple(aliases)
+    gathered = _gather(tuned, MIOPEN)
+    devices, remarks = gathered.devices, gathered.remarks
+    check_aliases(aliases, tuple(devices))
+    records = {name: _sorted_records(device) for name, device in devices.items()}
+    records |= {alias.target: records[alias.source] for alias in aliases}
+    remarks += tuple(f"{alias.target} has the rows of {alias.source}" for alias in aliases)
+    keys = {record.key for found in records.values() for record in found}
+    entries = sum(len(record.items) for found in records.values() for record in found)
+    toolchains = sorted(set().union(*(device.toolchains for device in devices.values())))
+    file = ReleaseFile(
+        AND.join(sorted(records)),
+        lambda device: file_name,
+        lambda path, device: write_perf_sqlite_of(path, dict(sorted(records.items()))),
+        {"devices": len(records), "problems": len(keys), "entries": entries},
+        tuple(toolchains),
+    )
+    return Contents(KIND, MIOPEN, (file,) if records else (), gathered.counts, remarks)
+
+
+def _gather(tuned: Iterable[TunedProblem], form: str) -> _Gathered:
     devices: dict[str, _Device] = {}
     operations: Counter[str] = Counter()
     impossible = nothing = 0
@@ -75,12 +119,6 @@ def perf_files(tuned: Iterable[TunedProblem], form: str, *, sqlite: bool = False
             operations[problem.problem.partition(":")[0]] += 1
             continue
         device.toolchains.update(filter(None, [problem.toolchain]))
-    make = partial(_miopen_file, sqlite=sqlite) if form == MIOPEN else _json_file
-    files = tuple(
-        make(name, device)
-        for name, device in sorted(devices.items())
-        if device.records or device.problems
-    )
     shared = [
         len(problems)
         for device in devices.values()
@@ -94,7 +132,12 @@ def perf_files(tuned: Iterable[TunedProblem], form: str, *, sqlite: bool = False
         "sharing_problems": sum(shared),
         "not_in_this_format": operations.total(),
     }
-    return Contents(KIND, form, files, counts, tuple(_remarks(counts, operations)))
+    there = {
+        name: device
+        for name, device in sorted(devices.items())
+        if device.records or device.problems
+    }
+    return _Gathered(there, counts, tuple(_remarks(counts, operations)))
 
 
 def _take(device: _Device, problem: TunedProblem) -> bool:
@@ -125,10 +168,7 @@ def _harvested(lines: Iterable[str]) -> Iterator[tuple[str, tuple[Item, ...]]]:
 
 
 def _miopen_file(name: str, device: _Device, *, sqlite: bool) -> ReleaseFile:
-    records = [
-        Record(key, [Item(solver, choices[solver].params) for solver in sorted(choices)])
-        for key, choices in sorted(device.records.items())
-    ]
+    records = _sorted_records(device)
     return ReleaseFile(
         name,
         partial(_miopen_name, sqlite=sqlite),
@@ -136,6 +176,13 @@ def _miopen_file(name: str, device: _Device, *, sqlite: bool) -> ReleaseFile:
         {"problems": len(records), "entries": sum(map(len, device.records.values()))},
         tuple(sorted(device.toolchains)),
     )
+
+
+def _sorted_records(device: _Device) -> list[Record]:
+    return [
+        Record(key, [Item(solver, choices[solver].params) for solver in sorted(choices)])
+        for key, choices in sorted(device.records.items())
+    ]
 
 
 def _miopen_name(device: str, sqlite: bool) -> str:

@@ -87,7 +87,7 @@ def publish(
     aliases = tuple(aliases)
     if not contents.files:
         raise _nothing(contents, origin)
-    check_aliases(aliases, contents.files)
+    check_aliases(aliases, [file.device for file in contents.files])
     directory = release_directory(output, release)
     remarks = list(contents.remarks)
     with staged(directory) as staging:

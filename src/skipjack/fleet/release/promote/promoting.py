@@ -167,7 +167,7 @@ def _coming(release: Release) -> Iterator[_Coming]:
     """All files, and those that other devices get; machine code stays with its architecture."""
     for contents in release.contents:
         if contents.files:
-            check_aliases(release.aliases, contents.files)
+            check_aliases(release.aliases, [file.device for file in contents.files])
         for file in contents.files:
             yield _Coming(contents, file, file.device)
             for alias in release.aliases:

@@ -20,9 +20,9 @@ def entries_of(bank: Bank, device: str | None = None) -> list[BankEntry]:
     """The entries of all devices or one, of each name those of one width, deployed as is usual.
 
     That is the width of the device of this name on this machine, or else the largest. What is left
-    out is named in a warning.
+    out is named in a warning, but for entries of pinned settings: files have the best of all.
     """
-    usual = (one for one in bank.entries() if one.usual)
+    usual = (one for one in bank.entries() if one.usual and not one.evidence.pinned)
     entries = [one for one in usual if device in (None, one.device_name)]
     names = entry_device_names(entries)
     chosen = _chosen_widths([one for one in entries if names[one.device] != one.device_name])

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from skipjack.core.problem import Problem
-from skipjack.errors import CorruptFileError, ProblemError, StorageError, UsageError
+from skipjack.errors import (
+    CorruptFileError,
+    MissingFileError,
+    ProblemError,
+    StorageError,
+    UsageError,
+)
 from skipjack.fleet.release.results.found import FoundProblem, RankedEntry, ranked
 from skipjack.interop import parse_find_db
 from skipjack.interop.miopen import Record, find_results, parse_db_name, read_text_db
@@ -32,7 +38,7 @@ def _beginning(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(64)
     except FileNotFoundError:
-        raise UsageError(f"there is no file {path}") from None
+        raise MissingFileError(f"there is no file {path}") from None
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror}") from error
 

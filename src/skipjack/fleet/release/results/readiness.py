@@ -83,7 +83,7 @@ class Readiness:
 
     def check(self, *, partial: bool = False) -> None:
         """`UsageError` if there is nothing to export, or not all of it and that is not wanted."""
-        name, what, states = self.label, self.wanted.what, self._states()
+        name, what, states = self.label, self._what(), self._states()
         if not states:
             option = _OPTIONS.get(next(iter(self.wanted.only), ""), "")
             how = (
@@ -104,6 +104,13 @@ class Readiness:
                 f"({_listed(left)}); finish them with {self._remedy()}, "
                 "or export what is there with --partial"
             )
+
+    def _what(self) -> str:
+        """What the jobs are: MIOpen ranks while it tunes, so its tunings may stand for finds."""
+        solvers = {solver for solver, _ in self.jobs}
+        if self.wanted is not RANKINGS or MIOPEN not in solvers:
+            return self.wanted.what
+        return "tuning jobs" if solvers == {MIOPEN} else "tuning and find jobs"
 
     def _states(self, *, unfinished: bool = False) -> Counter[State]:
         counted: Counter[State] = Counter()

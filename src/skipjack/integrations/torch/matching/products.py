@@ -26,9 +26,19 @@ def _stored(facts: TensorFacts) -> bool | None:
     return True if matches(facts.sizes, facts.strides, turned) else None
 
 
+def _agree(a: TensorFacts, b: TensorFacts, rank: int) -> bool:
+    """Whether they can be multiplied."""
+    if a.rank != rank or b.rank != rank:
+        return False
+    return a.sizes[:-2] == b.sizes[:-2] and a.sizes[-1] == b.sizes[-2]
+
+
 def match_product(call: TorchCall) -> CallMatches:
+    """A product, with what is added to it."""
     tensors = call.tensors
     a, b = tensors[-2:]
+    if not _agree(a, b, 3 if call.signature.name.endswith("bmm") else 2):
+        return CallMatches(reason="the shapes of its factors do not agree")
     ta, tb = _stored(a), _stored(b)
     if ta is None or tb is None:
         return CallMatches(reason="strides of its factors that no kernel takes")
@@ -53,4 +63,4 @@ def match_product(call: TorchCall) -> CallMatches:
     shape = "x".join(map(str, (*lead, m, n, k)))
     problem = parse("/".join([f"{name}:{shape}", *words]) + f":{DTYPES[a.dtype]}")
     made = PlanOutput(0, output, contiguous(output), a.dtype)
-    return CallMatches((CallMatch((KernelPart(problem, arrays),), (made,)),))
+    return CallMatches((CallMatch((KernelPart(problem, arrays),), (made,)),), is_valid=True)

@@ -77,7 +77,9 @@ def match_layer_norm_backward(call: TorchCall) -> CallMatches:
     if not _are_plain(dy, x, mean, invstd, weight) or not isinstance(x, TensorFacts):
         return CallMatches(reason=_UNUSUAL)
     lead = _lead(x, row)
-    if lead is None or not _are_of(row, weight) or not _are_of(x.sizes, dy):
+    of_rows = () if lead is None else (*lead, *(1 for _ in x.sizes[len(lead) :]))
+    are_right = _are_of(row, weight) and _are_of(x.sizes, dy) and _are_of(of_rows, mean, invstd)
+    if lead is None or not are_right:
         return CallMatches(reason="its tensors have other shapes than its rows")
     if wanted != _ALL:
         return CallMatches(reason="only some of its gradients are wanted")
@@ -188,8 +190,8 @@ def _match(
     x: TensorFacts,
     *results: tuple[int, ...],
 ) -> CallMatches:
-    """One problem, whose results are contiguous and of one type."""
+    """One problem, whose results are contiguous and of one type; its shapes were checked."""
     made = tuple(
         PlanOutput(place, sizes, contiguous(sizes), x.dtype) for place, sizes in enumerate(results)
     )
-    return CallMatches((CallMatch((KernelPart(parse(key), arrays),), made),))
+    return CallMatches((CallMatch((KernelPart(parse(key), arrays),), made),), is_valid=True)

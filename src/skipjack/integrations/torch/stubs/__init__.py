@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from skipjack.integrations.torch.stubs.channels import CHANNEL_DTYPES
+from skipjack.integrations.torch.stubs.code import stub_code
 from skipjack.integrations.torch.stubs.launching import (
     FILL,
     LAUNCH,
@@ -25,7 +26,7 @@ from skipjack.integrations.torch.stubs.layout import (
     RESULT,
     TORCH,
 )
-from skipjack.integrations.torch.stubs.module import STUB_STEPS, stub_text
+from skipjack.integrations.torch.stubs.module import STUB_STEPS, StubModule, stub_module
 from skipjack.integrations.torch.stubs.rows import CPP_SYMBOLS
 
 __all__ = [
@@ -50,5 +51,7 @@ __all__ = [
     "RESULT",
     "STUB_STEPS",
     "TORCH",
-    "stub_text",
+    "StubModule",
+    "stub_code",
+    "stub_module",
 ]

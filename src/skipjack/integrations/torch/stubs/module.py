@@ -31,7 +31,9 @@ tensor instead, and so has every call on a GPU, from PyTorch's allocator.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from skipjack.integrations.torch.signatures import ONE_WORD, ArgumentKind, Signature, TorchBackend
 from skipjack.integrations.torch.stubs import layout
@@ -55,9 +57,30 @@ STUB_STEPS = (*CHANNEL_KERNELS, LAUNCH, FILL)
 """Functions that can be steps of a plan, besides our kernels."""
 
 
-def stub_text(
-    signatures: tuple[Signature, ...], address_of: Callable[[str], int], state: int
-) -> str:
+IMPORT_PREFIX = "skipjack_import_"
+_IMPORT = re.compile(r"\{([A-Za-z_]\w*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class StubModule:
+    """The text of the stubs, and what it refers to.
+
+    It holds no addresses, so that its machine code serves every process with the same PyTorch.
+    """
+
+    text: str
+    names: tuple[str, ...]
+    """Functions of PyTorch and of others, and ``state``: what the stubs need the addresses of."""
+
+    def imports(self, address_of: Callable[[str], int], state: int) -> dict[str, int]:
+        """Symbols of the text and their addresses; 0 for a function that there is not."""
+        found = {name: address_of(name) for name in self.names if name != "state"} | {
+            "state": state
+        }
+        return {f"{IMPORT_PREFIX}{name}": address for name, address in found.items()}
+
+
+def stub_module(signatures: tuple[Signature, ...]) -> StubModule:
     """A module with a function ``hook_NUMBER`` for each operation, and ``insert``."""
     texts = [WORDS_TEXT, FINDING_TEXT, BORROWING_TEXT, RUNNING_TEXT, ROWS_TEXT, channel_text()]
     texts += [LAUNCHING_TEXT, SWITCHES_TEXT]
@@ -69,16 +92,10 @@ def stub_text(
     text = text.replace("ENTRY_HEAD", str(layout.ENTRY_HEAD))
     text = text.replace("MOST_ARGUMENTS", str(MOST_ARGUMENTS))
     text = text.replace("MOST_DESCRIPTORS", str(MOST_DESCRIPTORS))
-    pieces = text.split("{")
-    whole = pieces[0]
-    for piece in pieces[1:]:
-        name, closed, rest = piece.partition("}")
-        if not closed or not name.isidentifier():
-            whole += "{" + piece
-            continue
-        address = state if name == "state" else address_of(name)
-        whole += f"inttoptr (i64 {address} to ptr){rest}"
-    return whole
+    names = tuple(sorted({"state", *_IMPORT.findall(text)}))
+    # Weak ones may be null, which code asks about.
+    declared = "".join(f"@{IMPORT_PREFIX}{name} = extern_weak global i8\n" for name in names)
+    return StubModule(declared + _IMPORT.sub(rf"@{IMPORT_PREFIX}\1", text), names)
 
 
 def _hook(number: int, signature: Signature) -> str:

@@ -91,7 +91,7 @@ def _argument(place: int, kind: ArgumentKind) -> tuple[list[str], list[str]]:
             return [f"  {made} = trunc i64 {value} to i1"], [f"i1 zeroext {made}"]
         case ArgumentKind.DTYPE:
             return [f"  {made} = trunc i64 {value} to i8"], [f"i8 signext {made}"]
-        case ArgumentKind.DOUBLE:
+        case ArgumentKind.DOUBLE | ArgumentKind.MOMENTUM:
             return [f"  {made} = bitcast i64 {value} to double"], [f"double {made}"]
         case ArgumentKind.INTS:
             return _items(place), [f"ptr %first{place}", f"i64 %size{place}"]

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from skipjack.core.nest import Nest
 from skipjack.errors import ScheduleError
+from skipjack.reading import numbered
 from skipjack.solvers.cpu.nest.legality import check
 from skipjack.solvers.cpu.nest.schedule import Loop, Mark, Schedule, loop_range
 
@@ -162,7 +163,7 @@ def _loop_at(schedule: Schedule, position: int) -> Loop:
     if not 0 <= position < len(schedule.loops):
         raise ScheduleError(
             f"schedule '{schedule.text()}' has no loop at position {position}; "
-            f"it has {len(schedule.loops)} loops, counted from 0"
+            f"it has {numbered(len(schedule.loops), 'loop')}, counted from 0"
         )
     return schedule.loops[position]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import get_ident
 
 from skipjack.errors import MalformedError
-from skipjack.integrations.torch.confirming import HookVerdict
+from skipjack.integrations.torch.racing.race import HookVerdict
 from skipjack.reading import read_json
 from skipjack.storage import ensure_directory
 

@@ -1,0 +1,243 @@
+"""``skipjack bank clean`` and ``bank remove``; which entries a command is about."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from skipjack.cli.options import DtypeOption, JsonOption, PluginOption, device_name
+from skipjack.reading import numbered
+
+if TYPE_CHECKING:
+    from skipjack.bank import Bank, BankEntry
+    from skipjack.settings import Settings
+
+DeviceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--device", help="Of this one, as znver4/1 or gfx90a/104; cpu or gpu is this machine's."
+    ),
+]
+DeployedOption = Annotated[
+    str | None, typer.Option(help="How programs call it: native (CPUs), graph (GPUs) or eager.")
+]
+CachesOption = Annotated[
+    str | None, typer.Option(help="Whether caches hold its arrays: hot or cold.")
+]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")
+]
+
+
+def remove(
+    problems: Annotated[
+        list[str], typer.Argument(help="Problem keys, as matmul:192x192x192.", metavar="KEY...")
+    ],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: DryRunOption = False,
+    dtype: DtypeOption = None,
+    device: DeviceOption = None,
+    deployed: DeployedOption = None,
+    caches: CachesOption = None,
+    json: JsonOption = False,
+    plugin: PluginOption = None,
+) -> None:
+    """Remove all entries of problems from the bank, having asked for the name of each.
+
+    A copy of them stays beside the bank, and the ledger keeps all.
+    """
+    from skipjack.bank import Bank
+    from skipjack.errors import UsageError
+    from skipjack.operations import parse
+
+    settings = settings_with(plugin)
+    fits = _entries_as(device, deployed, caches)
+    keys = list(dict.fromkeys(parse(one, dtype).key for one in problems))
+    bank = Bank.open(settings.user_dir)
+    for key in keys:  # a wrong key removes nothing, of the others neither
+        entries_known_of(bank, key, device)
+    if not (yes or dry_run):
+        if not is_terminal():
+            raise UsageError(
+                "bank remove asks before it removes, and there is no terminal to ask at: add --yes"
+            )
+        keys = [key for key in keys if _confirmed(key, bank, fits, dtype)]
+    _remove(settings, lambda entry: entry.problem in keys and fits(entry), dry_run, json)
+
+
+def clean(
+    problem: Annotated[
+        str | None, typer.Argument(help="A problem key, as matmul:192x192x192; all without one.")
+    ] = None,
+    stale: Annotated[
+        bool,
+        typer.Option("--stale", help="Only entries of another compiler or driver than today's."),
+    ] = False,
+    dry_run: DryRunOption = False,
+    dtype: DtypeOption = None,
+    device: DeviceOption = None,
+    deployed: DeployedOption = None,
+    caches: CachesOption = None,
+    json: JsonOption = False,
+    plugin: PluginOption = None,
+) -> None:
+    """Remove entries from the bank; a copy of them stays beside it, and the ledger keeps all."""
+    from skipjack.bank import Bank
+    from skipjack.operations import parse
+    from skipjack.runtime import why_stale
+
+    settings = settings_with(plugin)
+    key = parse(problem, dtype).key if problem else None
+    fits = _entries_as(device, deployed, caches)
+    if key:
+        entries_known_of(Bank.open(settings.user_dir), key, device)
+
+    def unwanted(entry: BankEntry) -> bool:
+        named = key in (None, entry.problem) and fits(entry)
+        return named and (not stale or bool(why_stale(entry)))
+
+    _remove(settings, unwanted, dry_run, json, stale=stale)
+
+
+def is_terminal() -> bool:
+    """Whether there is somebody to ask."""
+    return sys.stdin.isatty()
+
+
+def _remove(
+    settings: Settings,
+    unwanted: Callable[[BankEntry], bool],
+    dry_run: bool,
+    json: bool,
+    *,
+    stale: bool = False,
+) -> None:
+    """Remove entries, or only find them, and tell of each by its name."""
+    from skipjack.bank import REMOVED, Bank
+    from skipjack.storage import user_directory
+
+    directory = user_directory(settings)
+    bank = Bank.open(directory)
+    if dry_run:
+        gone = [entry for entry in bank.all_entries() if unwanted(entry)]
+    else:
+        gone = bank.clean(unwanted)
+    aside = directory / REMOVED
+    if json:
+        _echo(gone, str(aside) if gone and not dry_run else "", dry_run)
+        return
+    verb = "would remove" if dry_run else "removed"
+    for entry in gone:
+        behind = "; it stood behind a fresh one" if stale and bank.ranked(*entry.key) else ""
+        typer.echo(f"{verb} {_called(entry)}{behind if not dry_run else ''}")
+    if not gone:
+        typer.echo("the bank has no such entry; nothing was removed")
+        return
+    count, them = numbered(len(gone), "entry"), "it" if len(gone) == 1 else "them"
+    if dry_run:
+        typer.echo(f"{count} would be removed; nothing was")
+    else:
+        typer.echo(f"{count} removed; skipjack bank merge {aside} brings {them} back")
+
+
+def _echo(gone: Sequence[BankEntry], copies: str, dry_run: bool) -> None:
+    from json import dumps
+
+    names = [
+        {
+            "problem": entry.problem,
+            "device": entry.device_name,
+            "device_class": entry.device,
+            "deployed": entry.deployed,
+            "kind": entry.kind,
+            "solver": entry.solver,
+            "config": dict(entry.config),
+        }
+        for entry in gone
+    ]
+    counted = {"format": 1, "removed": 0 if dry_run else len(gone), "dry_run": dry_run}
+    typer.echo(dumps({**counted, "copies": copies, "entries": names}))
+
+
+def _confirmed(key: str, bank: Bank, fits: Callable[[BankEntry], bool], dtype: str | None) -> bool:
+    """Whether a person types the name of what is to go."""
+    from skipjack.errors import ProblemError
+    from skipjack.operations import parse
+
+    listed = [entry for entry in bank.all_entries() if entry.problem == key and fits(entry)]
+    if not listed:
+        return True  # nothing is removed, and that is said
+    for entry in listed:
+        typer.echo(_called(entry), err=True)
+    typed = typer.prompt(
+        f"type {key} to remove these entries", default="", show_default=False, err=True
+    )
+    try:
+        same = parse(typed.strip(), dtype).key == key
+    except ProblemError:
+        same = False
+    if not same:
+        typer.echo(f"{key} stays", err=True)
+    return same
+
+
+def _called(entry: BankEntry) -> str:
+    from skipjack.core.config import Config
+
+    name = f"{entry.problem} on {entry.device_name} ({entry.deployed})"
+    return f"{name}: {entry.kind} {entry.solver} {Config(entry.config)}".rstrip()
+
+
+def _entries_as(
+    device: str | None, deployed: str | None, caches: str | None
+) -> Callable[[BankEntry], bool]:
+    """Whether an entry is of a device and a deployment; `UsageError` if there is no such."""
+    from skipjack.core.protocol import COLD, EAGER, GRAPH, HOT, NATIVE
+    from skipjack.errors import UsageError
+
+    if deployed not in (None, NATIVE, GRAPH, EAGER):
+        raise UsageError(f"--deployed is {NATIVE}, {GRAPH} or {EAGER}, not {deployed!r}")
+    if caches not in (None, HOT, COLD):
+        raise UsageError(f"--caches is {HOT} or {COLD}, not {caches!r}")
+    named = device_name(device)
+
+    def fits(entry: BankEntry) -> bool:
+        calls, temperature = entry.deployed.split("/")
+        return (
+            named in (None, entry.device_name)
+            and deployed in (None, calls)
+            and caches in (None, temperature)
+        )
+
+    return fits
+
+
+def settings_with(plugin: list[str] | None) -> Settings:
+    """Those in force, with their plug-ins and those that are named loaded."""
+    from skipjack import plugins
+    from skipjack.settings import load_settings
+
+    settings = load_settings(plugins=tuple(plugin) if plugin else None)
+    plugins.load(settings.plugins)
+    return settings
+
+
+def entries_known_of(bank: Bank, key: str, device: str | None) -> list[BankEntry]:
+    """The entries of a problem, on every device or on one; `SkipjackError` if there is none."""
+    from skipjack.errors import SkipjackError
+
+    found = entries_on(bank.entries_of(key), device)
+    if not found:
+        on = f" on {device}" if device else ""
+        again = f"tune {key}{f' --device {device}' if device else ''}"
+        raise SkipjackError(f"the bank knows nothing of {key}{on}; try skipjack {again}")
+    return found
+
+
+def entries_on(entries: list[BankEntry], device: str | None) -> list[BankEntry]:
+    """Those for a device, of all classes that have its name; all where none is named."""
+    named = device_name(device)
+    return [entry for entry in entries if named in (None, entry.device_name)]

@@ -1,0 +1,10 @@
+"""Views of problems, of their tags and of labels: they are made anew with the others."""
+
+from __future__ import annotations
+
+revision = "0009"
+down_revision = "0008"
+
+
+def upgrade() -> None:
+    """From 0008."""

@@ -1,0 +1,125 @@
+"""Plots of tunings and finds: what they show, where they are written, what is refused before."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sweeps import grid
+from test_find_tables import RESULT
+from test_results_table import GAIN, tuned
+
+from skipjack.cli.sweep import write_report
+from skipjack.core.config import Config
+from skipjack.core.trial import Status, Trial
+from skipjack.errors import StorageError
+from skipjack.report.plots import check_plots, write_find_plots, write_tune_plots
+from skipjack.report.plots.search import trials_search
+from skipjack.report.sweep_drawing import PlotsMissingError
+
+TRIALS = [
+    Trial(Config(n=1), Status.CRASH, reason="SIGILL"),
+    Trial(Config(n=2), value=4e3),
+    Trial(Config(n=3), value=6e3),
+    Trial(Config(n=4), Status.INFEASIBLE, reason="a rule forbids it"),
+    Trial(Config(n=5), value=3e3),
+]
+
+
+def test_a_search_is_drawn_with_what_there_was_to_beat() -> None:
+    course = trials_search(tuned("add:8", {"numpy": GAIN}, trials=TRIALS))
+    assert course.value_label == "time, µs (less is better)"
+    assert course.values == (None, 4.0, 6.0, 3.0)
+    assert course.best == (None, 4.0, 4.0, 3.0)
+    assert course.levels == (("default", 2.0), ("NumPy", 2.0))
+
+
+def test_plots_are_pictures_named_after_the_problem(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    result = replace(tuned("add:8", {"numpy": GAIN}, trials=TRIALS), deployed="native/hot")
+    (path,) = write_tune_plots(result, tmp_path)
+    assert path == tmp_path / "add-8-f32.znver4-1.native-hot.best-so-far.svg"
+    first = path.read_bytes()
+    assert ET.fromstring(first).tag.endswith("svg")
+    assert write_tune_plots(result, tmp_path) == [path] and path.read_bytes() == first
+    assert write_tune_plots(tuned("add:8", {}), tmp_path) == [], "nothing was tried"
+
+
+def test_a_find_has_its_ranking_and_its_search(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    names = [path.name for path in write_find_plots(RESULT, tmp_path)]
+    assert names == ["matmul-8x8x8-f32.znver4-1.ranking.svg"]
+    found = replace(RESULT, perf=tuned("matmul:8x8x8", {}, trials=TRIALS))
+    paths = write_find_plots(found, tmp_path)
+    assert [path.suffixes[-2] for path in paths] == [".ranking", ".best-so-far"]
+    assert all(ET.parse(path).getroot().tag.endswith("svg") for path in paths)
+
+
+def test_a_ranking_has_a_bar_for_each_that_ran_and_a_word_for_each_that_failed() -> None:
+    pytest.importorskip("matplotlib")
+    from skipjack.report.plots.solvers import draw_ranking
+
+    drawn = draw_ranking(RESULT)
+    assert drawn is not None
+    (axes,) = drawn.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        *("packed", "nest", "numpy", "rogue")
+    ]
+    assert [bar.get_width() for bar in axes.patches] == [1.5, 1.6, 9.0, 0.0]
+    assert [text.get_text() for text in axes.texts] == [
+        "1.5 ms",
+        "1.6 ms, 1.01 [0.99, 1.03] times the first (tie)",
+        "9 ms, 6.00 times the first",
+        "crash",
+    ]
+    assert draw_ranking(replace(RESULT, solvers=RESULT.solvers[-1:])) is None
+
+
+def test_what_cannot_be_written_is_refused_before_anything_is_run(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    check_plots(tmp_path / "new" / "folder")
+    assert (tmp_path / "new" / "folder").is_dir()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="cannot use the directory"):
+        check_plots(tmp_path / "file")
+
+
+def test_without_matplotlib_nothing_is_started_and_a_sweep_keeps_its_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = builtins.__import__
+
+    def refuse(name: str, *rest: Any, **more: Any) -> Any:
+        if name.split(".")[0] == "matplotlib":
+            raise ImportError(name)
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(PlotsMissingError, match=r"install skipjack\[plots\]"):
+        check_plots(tmp_path / "pictures")
+    assert not (tmp_path / "pictures").exists()
+    write_report(grid(), tmp_path / "report")
+    assert {"result.json", "runs.csv", "report.html"} <= {
+        path.name for path in (tmp_path / "report").iterdir()
+    }
+    assert "without plots" in capsys.readouterr().err
+
+
+def test_the_commands_write_them(
+    tmp_path: Path, user_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    from skipjack.cli.main import app
+
+    monkeypatch.setattr(sys, "argv", ["skipjack"])
+    words = ["neg:64", "--budget", "1", "--plots", str(tmp_path / "pictures")]
+    app(["find", *words], standalone_mode=False)
+    kinds = {path.suffixes[-2] for path in (tmp_path / "pictures").glob("neg-64-f32.*.svg")}
+    assert kinds == {".best-so-far", ".ranking"}
+    app(["tune", *words], standalone_mode=False)
+    assert len(list((tmp_path / "pictures").glob("neg-64-f32.*.native-hot.best-so-far.svg"))) == 1
