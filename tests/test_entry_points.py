@@ -51,7 +51,7 @@ ENTRY_POINTS = [
     EntryPoint(
         "bank list",
         command("bank", "list"),
-        88,
+        89,
         ("numpy", "sqlalchemy", "rich.progress", "pydantic"),
     ),
     EntryPoint(

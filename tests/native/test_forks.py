@@ -59,7 +59,9 @@ def test_code_that_holds_a_lock_and_takes_a_later_one_does_not_block_a_fork(
 ) -> None:
     outer, inner, begun = threading.Lock(), threading.Lock(), threading.Event()
     # Registered in the other order, as a library's lock is that exists only once it is imported.
-    monkeypatch.setattr(forks, "_locks", {forks.Order.LLVM: inner, forks.Order.LOADING: outer})
+    monkeypatch.setattr(
+        forks, "_locks", {forks.ForkOrder.LLVM: inner, forks.ForkOrder.LOADING: outer}
+    )
 
     def load() -> None:
         with outer:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 
-class Order(enum.IntEnum):
+class ForkOrder(enum.IntEnum):
     """Which lock is taken first; code that holds one takes only later ones."""
 
     NEXT_WORK = enum.auto()
@@ -36,19 +36,19 @@ class ForkLock(Protocol):
     def __exit__(self, kind: None, value: None, traceback: None, /) -> object: ...
 
 
-_locks: dict[Order, ForkLock] = {}
+_locks: dict[ForkOrder, ForkLock] = {}
 _held: list[ForkLock] = []
 """By the thread that forks: one at a time, since it holds all of them."""
 
 
-def forks_wait_for(lock: ForkLock, order: Order) -> None:
+def forks_wait_for(lock: ForkLock, order: ForkOrder) -> None:
     """Let no thread hold this lock when another forks; there is one lock of each order."""
     _locks[order] = lock
 
 
 _next, _working = threading.Lock(), threading.RLock()
-forks_wait_for(_next, Order.NEXT_WORK)
-forks_wait_for(_working, Order.WORK)
+forks_wait_for(_next, ForkOrder.NEXT_WORK)
+forks_wait_for(_working, ForkOrder.WORK)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from typing import Any
 
 from skipjack.core.cpu_levels import AARCH64, X86_LEVELS, features_of, level_of, levels_up_to
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.native.forks import Order, forks_wait_for
+from skipjack.native.forks import ForkOrder, forks_wait_for
 
 # Loop strength reduction folds the row pointers of a register tile into one chain of additions; the
 # scheduler then moves loads together until accumulators spill (a third to a half of the speed).
@@ -40,7 +40,7 @@ class CannotRunError(SkipjackError):
 
 _importing = threading.RLock()
 
-forks_wait_for(_importing, Order.LLVM_IMPORT)
+forks_wait_for(_importing, ForkOrder.LLVM_IMPORT)
 
 
 def binding() -> Any:
@@ -66,7 +66,7 @@ def _ready_binding() -> Any:
     for option in _OPTIONS:
         llvm.set_option("skipjack", option)
     if (lock := getattr(llvm.ffi.lib, "_lock", None)) is not None:
-        forks_wait_for(lock, Order.LLVM)
+        forks_wait_for(lock, ForkOrder.LLVM)
     return llvm
 
 

@@ -16,7 +16,7 @@ import os
 import threading
 
 from skipjack.native import cpu, llvm
-from skipjack.native.forks import Order, forks_wait_for
+from skipjack.native.forks import ForkOrder, forks_wait_for
 
 SPINS = 20_000
 """Rounds of waiting before a thread sleeps: less than a millisecond, more or less by CPU."""
@@ -201,8 +201,8 @@ class ThreadPool:
 calls = threading.Lock()
 """Held while a kernel uses a pool."""
 _lock = threading.Lock()
-forks_wait_for(calls, Order.POOL_CALLS)
-forks_wait_for(_lock, Order.POOLS)
+forks_wait_for(calls, ForkOrder.POOL_CALLS)
+forks_wait_for(_lock, ForkOrder.POOLS)
 
 
 @functools.cache

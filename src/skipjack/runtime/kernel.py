@@ -17,7 +17,7 @@ from skipjack.core.problem import Problem
 from skipjack.errors import SkipjackError
 from skipjack.native import llvm
 from skipjack.native.bound import BoundKernel, LoadedCode
-from skipjack.native.forks import Order, forks_wait_for
+from skipjack.native.forks import ForkOrder, forks_wait_for
 from skipjack.native.memory import ALIGNMENT
 from skipjack.native.slots import Slots, workspace_bytes
 from skipjack.runtime.arguments import Array, KernelArguments, Out
@@ -34,7 +34,7 @@ _plain_calls = count()
 _empty, _ndarray, _BYTE = np.empty, np.ndarray, np.dtype(np.uint8)
 _loaded: weakref.WeakValueDictionary[tuple[str, str], LoadedCode] = weakref.WeakValueDictionary()
 _loading = Lock()
-forks_wait_for(_loading, Order.LOADING)
+forks_wait_for(_loading, ForkOrder.LOADING)
 _dropped: list[llvm.Loader] = []
 """Of code that nobody has any more. It is freed when the next is loaded: garbage may be collected
 in the middle of anything."""

@@ -17,6 +17,7 @@ from skipjack.execute.verification import Checker
 from skipjack.native import cpu, llvm
 from skipjack.native.slots import Slots
 from skipjack.operations import parse
+from skipjack.solvers.loops.packed import grid_of
 from skipjack.solvers.loops.packed_solver import PackedSolver
 
 SOLVER = PackedSolver()
@@ -82,8 +83,37 @@ def test_threads_share_the_work_out(split: str, threads: int) -> None:
     assert_right("bmm:4x97x130x40/beta=1", threads, split=split)
 
 
+@pytest.mark.parametrize(("threads", "split"), [(4, "2x2"), (6, "3x2"), (6, "2x3"), (8, "4x2")])
+def test_threads_share_rows_and_columns_out_in_a_grid(threads: int, split: str) -> None:
+    assert_right("bmm:2x97x130x40/beta=1/bias=1", threads, split=split)
+
+
+def test_grids_are_offered_where_threads_can_be_divided() -> None:
+    def splits(threads: int, key: str = "matmul:2048x2048x2048") -> set[object]:
+        (split,) = (
+            one
+            for one in SOLVER.space(parse(key), device(threads)).parameters
+            if one.name == "split"
+        )
+        return set(split.values)
+
+    assert splits(3) == {"rows", "columns"}
+    assert splits(16) == {"rows", "columns", "2x8", "4x4", "8x2"}
+    assert splits(16, "matmul:3x2048x2048") == {"rows", "columns", "2x8"}
+
+
+def test_what_is_tried_first_differs_in_what_threads_share_out() -> None:
+    problem, here = parse("matmul:2048x2048x2048"), device(16)
+    first = SOLVER.space(problem, here).promising(16)
+    assert any(grid_of(str(config["split"])) for config in first)
+    # A thread has 128 of the columns: blocks of more are the same.
+    columns = [config for config in first if config["split"] == "columns"]
+    assert len({config.replace(n_block=0) for config in columns}) == len(columns)
+
+
 def test_more_threads_than_work_do_no_harm() -> None:
     assert_right("matmul:2x3x5", 3, split="columns")
+    assert_right("matmul:2x3x5", 8, split="2x4")
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)

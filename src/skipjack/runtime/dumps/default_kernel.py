@@ -19,7 +19,7 @@ from skipjack.core.problem import Problem
 from skipjack.core.space import Promising
 from skipjack.core.trial import Candidate
 from skipjack.errors import SkipjackError
-from skipjack.native.forks import Order, forks_wait_for
+from skipjack.native.forks import ForkOrder, forks_wait_for
 from skipjack.runtime.dumps.problem import DefaultKernel
 from skipjack.settings import Settings
 from skipjack.solvers import BuildingSolver, find_solver, names, solvers_for
@@ -28,7 +28,7 @@ PROPOSAL = "proposal"
 _PACKAGES = {"mkl": "mkl", "cblas": "numpy", "numpy": "numpy"}
 """Of the libraries that CPUs have; the others are PyTorch's."""
 _building = threading.Lock()
-forks_wait_for(_building, Order.DEFAULT_KERNEL)
+forks_wait_for(_building, ForkOrder.DEFAULT_KERNEL)
 
 
 @dataclass(frozen=True, slots=True)

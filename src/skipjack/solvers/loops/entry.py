@@ -47,12 +47,14 @@ def hand_out(w: IRWriter, at: int, most: int | None = None) -> str:
     return count
 
 
-def share(w: IRWriter, total: int | str) -> tuple[str, str]:
+def share(
+    w: IRWriter, total: int | str, index: str = "%index", count: str = "%count"
+) -> tuple[str, str]:
     """Inside of a task: this thread's first round of a total, and the one after its last."""
-    following = w.value("add i64 %index, 1")
+    following = w.value(f"add i64 {index}, 1")
     begin, end = (
-        w.value(f"udiv i64 {w.value(f'mul i64 {number}, {total}')}, %count")
-        for number in ("%index", following)
+        w.value(f"udiv i64 {w.value(f'mul i64 {number}, {total}')}, {count}")
+        for number in (index, following)
     )
     return begin, end
 

@@ -3,8 +3,8 @@
 The walk is the classical one: blocks of columns, blocks of K (B is packed), blocks of rows (A is
 packed, or read where it is), then tiles. K may have two levels, slices and steps of each, as where
 sums run over the pixels of several images, and so may rows. Threads split the batch, the rows or
-the columns, and each packs for itself into its own part of the workspace, so that they never wait
-for each other.
+the columns, or rows and columns in a grid, and each packs for itself into its own part of the
+workspace, so that they never wait for each other.
 """
 
 from __future__ import annotations
@@ -17,10 +17,26 @@ from skipjack.solvers.loops.packed_block import block, internal
 from skipjack.solvers.loops.packed_edge import edge
 from skipjack.solvers.loops.packed_loops import multiply, pages
 from skipjack.solvers.loops.packed_parts import Recipe, TileFunction
-from skipjack.solvers.loops.packed_slots import SlotWriter
+from skipjack.solvers.loops.packed_slots import GRID, SlotWriter
 from skipjack.solvers.loops.packing import packing
 
 SPLITS = ("batch", "rows", "columns", "groups")
+"""What threads may share out; or rows and columns, as ``4x2``: four shares of rows, two of columns.
+With many threads each packs less for itself in a grid."""
+
+
+def grid_of(split: str) -> tuple[int, int] | None:
+    """Shares of rows and of columns, if threads share out both."""
+    if split in SPLITS:
+        return None
+    rows, columns = split.split("x")
+    return int(rows), int(columns)
+
+
+def split_slot(split: str) -> int:
+    """What the slot `split` holds."""
+    grid = grid_of(split)
+    return SPLITS.index(split) if grid is None else GRID + grid[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +75,33 @@ def generate(recipe: Recipe) -> str:
 
 
 def _task(recipe: Recipe) -> tuple[str, set[str]]:
-    """A thread's share: some of the batch, or some rows or columns of every product."""
+    """A thread's share: some of the batch, or some rows or columns or both of every product."""
     w, item = SlotWriter(), recipe.vector.item_bytes
     split = w.number("split")
+    in_grid = w.value(f"icmp ugt i64 {split}, {GRID}")
+    down = w.value(f"select i1 {in_grid}, i64 {w.sub(split, GRID)}, i64 1")
+    across = w.value(f"udiv i64 %count, {down}")
+    places = {
+        "m": (w.value(f"urem i64 %index, {down}"), down),
+        "n": (w.value(f"udiv i64 %index, {down}"), across),
+    }
+
+    def place(name: str) -> tuple[str, str]:
+        """This thread's number among those that share a size, and how many they are."""
+        if name not in places:
+            return "%index", "%count"
+        pairs = zip(places[name], ("%index", "%count"), strict=True)
+        index, count = (w.value(f"select i1 {in_grid}, i64 {a}, i64 {b}") for a, b in pairs)
+        return index, count
 
     def part(name: str, kind: int, granule: int) -> tuple[str, str]:
         """First and count of what this thread does of a size."""
         total = w.number(name)
         mine = w.value(f"icmp eq i64 {split}, {kind}")
+        if name in places:
+            mine = w.value(f"or i1 {mine}, {in_grid}")
         pieces = w.rounds(total, granule)
-        first, following = (w.mul(piece, granule) for piece in share(w, pieces))
+        first, following = (w.mul(piece, granule) for piece in share(w, pieces, *place(name)))
         ended = w.least(following, total)
         start = w.value(f"select i1 {mine}, i64 {first}, i64 0")
         end = w.value(f"select i1 {mine}, i64 {ended}, i64 {total}")

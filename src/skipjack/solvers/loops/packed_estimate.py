@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.native.cpu import registers_of
+from skipjack.solvers.loops.packed import grid_of
 from skipjack.solvers.loops.packed_product import Product
 
 _TILE = 18.0
@@ -54,6 +55,12 @@ def estimate(config: Config, sizes: Sizes) -> float:
     return _Estimate(config, sizes).time()
 
 
+def walk(config: Config, sizes: Sizes) -> Config:
+    """The config with blocks as large as one thread's share of rows and columns at most."""
+    taken = _Estimate(config, sizes)
+    return config.replace(m_block=taken.m_block, n_block=taken.n_block)
+
+
 class _Estimate:
     def __init__(self, config: Config, sizes: Sizes) -> None:
         self.sizes, self.product = sizes, sizes.product
@@ -86,6 +93,8 @@ class _Estimate:
     def _share(self, split: str) -> tuple[int, int, int, float]:
         """Rows, groups of them and columns of one thread; and what it computes in vain."""
         product, threads = self.product, self.sizes.device.units
+        grid = grid_of(split)
+        shared = {split: threads} if grid is None else {"rows": grid[0], "columns": grid[1]}
         waste, shares = 1.0, list[int]()
         for name, size, granule in (
             ("batch", product.batch, 1),
@@ -93,7 +102,7 @@ class _Estimate:
             ("groups", product.groups.count, 1),
             ("columns", product.n, self.columns),
         ):
-            sharers = threads if name == split else 1
+            sharers = shared.get(name, 1)
             pieces = -(-size // granule)
             share = -(-pieces // sharers) * granule
             waste *= share * sharers / size

@@ -37,13 +37,14 @@ NUMBERS = (
     "out_group",
 )
 """Strides are in elements. `split` says what threads share out: 0 the batch, 1 rows, 2 columns,
-3 groups of rows.
+3 groups of rows, `GRID` + r both rows (in r shares) and columns (in as many as are left).
 
 Rows are `m` of each of `groups` groups, which have strides of their own; B is the same for all.
 Sums run over `k` steps of each of `slices` slices; `slice_block` of them are packed together, which
 is more than one only where `k_block` is all of `k` and A is packed. With `accumulate` other than 0
 the product is added to what C holds.
 """
+GRID = 4
 ACCUMULATE = len(POINTERS) + NUMBERS.index("accumulate")
 """Where that slot is: in rounds that add up, it moves by 1."""
 EXTRA_NUMBERS = ("batch", "row")

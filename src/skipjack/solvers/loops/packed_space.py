@@ -10,13 +10,13 @@ from skipjack.core.constraints import ConstraintLike
 from skipjack.core.device import Device
 from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.native.ir import ITEM_BYTES
-from skipjack.solvers.loops.packed_estimate import Sizes, estimate
+from skipjack.solvers.loops.packed_estimate import Sizes, estimate, walk
 from skipjack.solvers.loops.packed_product import Product
 from skipjack.solvers.loops.packed_stage import product_parameters
 
 _RANKED = 256
 _REPEATED = 0.004
-"""How much better a config must be for every one before it with the same code."""
+"""How much better a config must be for every one before it with the same code and split."""
 _NOT_CODE = ("unroll",)
 """Build-time parameters that make little of a difference."""
 
@@ -29,26 +29,39 @@ class PackedSpace(ParameterSpace):
         parameters: Sequence[Parameter],
         estimate: Callable[[Config], float],
         constraints: Sequence[ConstraintLike] = (),
+        walk: Callable[[Config], Config] = lambda config: config,
     ) -> None:
+        """`walk` gives what a config does: blocks as large as a thread's share at most."""
         super().__init__(parameters, constraints, order=estimate, default_by_order=True)
-        self.estimate = estimate
+        self.estimate, self._walk = estimate, walk
 
     def promising(self, count: int) -> Sequence[Config]:
-        """By the estimate, but what repeats a tile has to be a little better each time."""
-        tried: Counter[Config] = Counter()
-        ranked: list[tuple[float, int, Config]] = []
+        """By the estimate, but what repeats a tile has to be a little better each time.
+
+        What does the same as a config before it comes last.
+        """
+        tried: Counter[tuple[Config, object]] = Counter()
+        known: set[Config] = set()
+        ranked: list[tuple[bool, float, int, Config]] = []
         for config in super().promising(_RANKED):
             built = self.build_part(config)
             code = Config({name: built[name] for name in built if name not in _NOT_CODE})
-            ranked.append((self.estimate(config) + _REPEATED * tried[code], len(ranked), config))
-            tried[code] += 1
-        return [config for *_, config in sorted(ranked, key=lambda entry: entry[:2])[:count]]
+            kind, walk = (code, config.get("split")), self._walk(config)
+            cost = self.estimate(config) + _REPEATED * tried[kind]
+            ranked.append((walk in known, cost, len(ranked), config))
+            tried[kind] += walk not in known
+            known.add(walk)
+        return [config for *_, config in sorted(ranked, key=lambda entry: entry[:3])[:count]]
 
 
 def product_space(product: Product, dtype: str, device: Device) -> PackedSpace:
     """Of one product whose B is packed."""
     sizes = _sizes(product, dtype, device)
-    return PackedSpace(product_parameters(product, device), lambda config: estimate(config, sizes))
+    return PackedSpace(
+        product_parameters(product, device),
+        lambda config: estimate(config, sizes),
+        walk=lambda config: walk(config, sizes),
+    )
 
 
 def choice_space(
@@ -77,10 +90,15 @@ def choice_space(
     sizes = {choice: _sizes(product, dtype, device) for choice, product in products.items()}
     only = next(iter(products))
 
-    def order(config: Config) -> float:
-        return estimate(config, sizes[str(config.get(name, only))])
+    def of(config: Config) -> Sizes:
+        return sizes[str(config.get(name, only))]
 
-    return PackedSpace(parameters, order, constraints)
+    return PackedSpace(
+        parameters,
+        lambda config: estimate(config, of(config)),
+        constraints,
+        lambda config: walk(config, of(config)),
+    )
 
 
 def _in_place_too(product: Product, device: Device) -> list[Parameter]:

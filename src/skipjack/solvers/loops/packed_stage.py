@@ -8,7 +8,7 @@ from skipjack.core.parameters import Parameter
 from skipjack.native.cpu import registers_of
 from skipjack.native.ir import ITEM_BYTES, VectorType
 from skipjack.native.slots import parallel_slot, workspace_slot
-from skipjack.solvers.loops.packed import SPLITS, Blocks, generate
+from skipjack.solvers.loops.packed import SPLITS, Blocks, generate, split_slot
 from skipjack.solvers.loops.packed_estimate import parse_tile
 from skipjack.solvers.loops.packed_parts import Recipe
 from skipjack.solvers.loops.packed_product import Groups, Operand, Product, Slices
@@ -98,7 +98,7 @@ def product_slots(
         workspace_slot(room * threads),
         parallel_slot(threads),
         threads,
-        SPLITS.index(str(config["split"])),
+        split_slot(str(config["split"])),
         *(product.batch, product.m, product.n, product.k),
         *(a.batch, a.row, a.column),
         *(b.batch, b.row, b.column),
@@ -128,6 +128,9 @@ def _splits(product: Product, threads: int) -> tuple[str, ...]:
     if threads == 1:
         return ("rows",)
     sizes = (product.batch, product.m, product.n, product.groups.count)
-    return tuple(
+    one = [
         name for name, size in zip(SPLITS, sizes, strict=True) if size >= threads or name == "rows"
-    )
+    ]
+    grids = [(rows, threads // rows) for rows in range(2, threads) if threads % rows == 0]
+    fit = (grid for grid in grids if product.m >= grid[0] and product.n >= grid[1])
+    return (*one, *(f"{rows}x{columns}" for rows, columns in fit))

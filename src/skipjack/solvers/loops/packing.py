@@ -7,9 +7,13 @@ has fewer neighbours, the rest of it holds anything: what is computed from it is
 
 from __future__ import annotations
 
-from skipjack.native.ir import VectorType, constant_mask, function
+from collections.abc import Callable
+
+from skipjack.native.ir import Carried, VectorType, constant_mask, function
 from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
 
+_TOGETHER = 256
+"""Bytes of a step that are copied before the next step: a few lines that follow each other."""
 PARAMETERS = (
     "ptr noalias %from, ptr noalias %to, i64 %count, i64 %depth, i64 %along, i64 %down, i64 %panel"
 )
@@ -42,27 +46,46 @@ class _Packer:
     # Neighbours lie side by side in memory
 
     def _by_steps(self) -> None:
-        """Step by step over all panels, so that memory is read front to back."""
+        """Some panels at a time, step by step.
+
+        Of all panels at once, the lines that one step writes would lie a panel apart, often at one
+        place of their pages, and drive each other out of the first cache.
+        """
         w, width = self.w, self.size * self.item
+        together = max(1, _TOGETHER // width)
         full = w.value(f"udiv i64 %count, {self.size}")
         rest = w.value(f"urem i64 %count, {self.size}")
-        some = w.value(f"icmp ne i64 {rest}, 0")
         whole = [
             constant_mask(self.lanes, min(self.lanes, self.size - start))
             for start in range(0, self.size, self.lanes)
         ]
-        masks = self._masks(rest)
 
-        def step(_: str, at: list[str]) -> list[str]:
-            def panel(_: str, here: list[str]) -> list[str]:
-                self._copy(here[0], here[1], whole)
-                return [w.advance(here[0], width), w.advance(here[1], "%panel")]
+        def panels(count: int, masks: list[str | None]) -> Callable[[str, list[str]], list[str]]:
+            """All steps of so many panels; gives where the next ones begin."""
 
-            ends = w.loop_or_skip(full, [("ptr", at[0]), ("ptr", at[1])], panel)
-            w.when(some, lambda: self._copy(ends[0], ends[1], masks))
-            return [w.advance(at[0], "%down"), w.advance(at[1], width)]
+            def step(_: str, at: list[str]) -> list[str]:
+                source, target = at
+                for number in range(count):
+                    self._copy(w.advance(source, number * width), target, masks)
+                    target = w.advance(target, "%panel")
+                return [w.advance(at[0], "%down"), w.advance(at[1], width)]
 
-        w.loop("%depth", [("ptr", "%from"), ("ptr", "%to")], step)
+            def body(_: str, at: list[str]) -> list[str]:
+                w.loop("%depth", [("ptr", pointer) for pointer in at], step)
+                return [w.advance(at[0], count * width), w.advance(at[1], w.mul("%panel", count))]
+
+            return body
+
+        at = ["%from", "%to"]
+        for count, rounds in (
+            (together, w.value(f"udiv i64 {full}, {together}")),
+            (1, w.value(f"urem i64 {full}, {together}")),
+        ):
+            carried: Carried = [("ptr", pointer) for pointer in at]
+            at = w.loop_or_skip(rounds, carried, panels(count, whole))
+        some = w.value(f"zext i1 {w.value(f'icmp ne i64 {rest}, 0')} to i64")
+        last = panels(1, self._masks(rest))
+        w.loop_or_skip(some, [("ptr", pointer) for pointer in at], last)
 
     def _copy(self, source: str, target: str, masks: list[str | None]) -> None:
         for part, mask in enumerate(masks):
