@@ -83,6 +83,7 @@ _LOOPS = (
     BuiltIn("nest", "loops.nest_solver:NestSolver", (NestOperation,)),
     BuiltIn("microkernel", "loops.microkernel_solver:MicrokernelSolver", _PRODUCT),
     BuiltIn("packed", "loops.packed_solver:PackedSolver", _PRODUCT),
+    BuiltIn("thin", "cpu.thin:ThinSolver", _PRODUCT),
     BuiltIn("rows", "loops.rows_solver:RowsSolver", (ProgramOperation,)),
 )
 _CONVOLUTIONS = tuple(

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from skipjack.core.nest import Accumulator, Scalar
+from skipjack.core.problem import Problem
+from skipjack.operations import get
+from skipjack.operations.matmul import Matmul, Settings
 from skipjack.solvers.solver import Slot
 
 
@@ -79,3 +82,22 @@ class Product:
     def packs_b(self) -> tuple[bool, ...]:
         """Whether B may be packed, the default first: it must be unless columns lie together."""
         return (True, False) if self.b.column == 1 else (True,)
+
+
+def product_of(problem: Problem) -> Product:
+    """What a problem of `Matmul` is."""
+    operation = get(problem.operation)
+    assert isinstance(operation, Matmul)
+    batch, m, n, k = operation.sizes(problem)
+    settings = Settings.of(problem)
+    return Product(
+        *(batch, m, n, k),
+        Operand("a", m * k, *((1, m) if settings.ta else (k, 1))),
+        Operand("b", n * k, *((1, k) if settings.tb else (n, 1))),
+        Operand("out", m * n, n),
+        tuple(
+            Operand(tensor.name, *((0, 0) if tensor.name == "bias" else (m * n, n)))
+            for tensor in operation.inputs(problem)[2:]
+        ),
+        operation.epilogue(problem),
+    )

@@ -13,11 +13,14 @@ from skipjack.operations import bytes_moved, get
 from skipjack.operations.matmul import Matmul, Settings
 from skipjack.solvers.loops.compiling import compile_source
 from skipjack.solvers.loops.packed import generate
-from skipjack.solvers.loops.packed_product import Operand, Product
+from skipjack.solvers.loops.packed_product import product_of
 from skipjack.solvers.loops.packed_space import PackedSpace, product_space
 from skipjack.solvers.loops.packed_stage import product_recipe, product_stage
 from skipjack.solvers.solver import Blob, Slot, Source
 
+_LARGE = 2.0
+"""Times the second cache: from there on a nest may be a little faster, or a good deal slower where
+pages are huge and its operands' rows fall on the same lines of that cache."""
 _NOT_THIN = 33
 """With fewer rows or columns packing takes as long as the product."""
 
@@ -39,17 +42,18 @@ class PackedSolver:
     def promise(self, problem: Problem, device: Device) -> float:
         """Likely better than a plain nest where that misses caches or cannot read in vectors."""
         settings = Settings.of(problem)
-        _, m, n, _ = _matmul(problem).sizes(problem)
+        product = product_of(problem)
+        m, n = product.m, product.n
         if min(m, n) == 1:
             return 0.0
         large = bytes_moved(problem) / (device.cache_bytes("L2") or 1 << 20)
-        if settings.ta or settings.tb or (large > 4 and min(m, n) >= _NOT_THIN):
+        if settings.ta or settings.tb or (large > _LARGE and min(m, n) >= _NOT_THIN):
             return 2.0
         return 0.5 if large > 0.25 else 0.0
 
     def space(self, problem: Problem, device: Device) -> PackedSpace:
         """Tiles that fit the registers, blocks that fit the caches, best by arithmetic first."""
-        return product_space(_product(problem), problem.dtype, device)
+        return product_space(product_of(problem), problem.dtype, device)
 
     def compiler(self) -> str:
         """LLVM."""
@@ -57,7 +61,7 @@ class PackedSolver:
 
     def lower(self, problem: Problem, device: Device, config: Config) -> Source:
         """IR text; the shape does not enter."""
-        recipe = product_recipe(_product(problem), problem.dtype, device, config)
+        recipe = product_recipe(product_of(problem), problem.dtype, device, config)
         return Source(generate(recipe), target_of(device), self.compiler())
 
     def compile(self, source: Source) -> Blob:
@@ -66,27 +70,4 @@ class PackedSolver:
 
     def slots(self, problem: Problem, device: Device, config: Config) -> Sequence[Slot]:
         """Pointers, sizes, strides, blocks."""
-        return product_stage(_product(problem), problem.dtype, device, config).slots
-
-
-def _matmul(problem: Problem) -> Matmul:
-    operation = get(problem.operation)
-    assert isinstance(operation, Matmul)
-    return operation
-
-
-def _product(problem: Problem) -> Product:
-    operation = _matmul(problem)
-    batch, m, n, k = operation.sizes(problem)
-    settings = Settings.of(problem)
-    return Product(
-        *(batch, m, n, k),
-        Operand("a", m * k, *((1, m) if settings.ta else (k, 1))),
-        Operand("b", n * k, *((1, k) if settings.tb else (n, 1))),
-        Operand("out", m * n, n),
-        tuple(
-            Operand(tensor.name, *((0, 0) if tensor.name == "bias" else (m * n, n)))
-            for tensor in operation.inputs(problem)[2:]
-        ),
-        operation.epilogue(problem),
-    )
+        return product_stage(product_of(problem), problem.dtype, device, config).slots

@@ -1,0 +1,284 @@
+"""A matrix product of few rows as LLVM IR.
+
+Such a product is bound by reading B, or nearly so. Several steps of K are taken at a time: their
+rows of B are read side by side, each from front to back, as the hardware fetches ahead best. They
+are neighbours, or lie a part of B apart, which makes them longer. C is kept in memory of its own,
+block of columns by block of columns: rows of C that lie a multiple of a page apart would drive each
+other, and those of B, out of the first cache. Threads share K out, each has a C of its own, and in
+the end all share the columns out to add these up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from skipjack.core.nest import Scalar
+from skipjack.native.ir import Carried, VectorType, function
+from skipjack.solvers.loops.entry import KERNEL, run_task, share, slot, task_signature
+from skipjack.solvers.loops.packed_parts import leaf_of
+from skipjack.solvers.loops.scalar import evaluated
+from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
+
+POINTERS = ("a", "b", "out", "workspace", "parallel")
+NUMBERS = (
+    *("threads", "m", "n", "k", "a_row", "a_column", "b_row", "out_row"),
+    *("tiles", "thread_bytes", "scalar_bytes", "apart"),
+)
+"""Strides and sizes in elements; `tiles` cover the rows. `apart` is 1 where the rows of B that are
+read together lie apart, else 0. After these, for each further operand: a pointer, a row stride."""
+_EXTRA = len(POINTERS) + len(NUMBERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Everything that decides the machine code."""
+
+    rows: int
+    vectors: int
+    steps: int
+    vector: VectorType
+    epilogue: Scalar
+    extras: int
+
+    @property
+    def columns(self) -> int:
+        """Of a block."""
+        return self.vectors * self.vector.lanes
+
+    @property
+    def tile_bytes(self) -> int:
+        """Of a tile of C."""
+        return self.rows * self.columns * self.vector.item_bytes
+
+    @property
+    def bits(self) -> int:
+        """Of a vector."""
+        return 8 * self.vector.lanes * self.vector.item_bytes
+
+
+def generate(recipe: Recipe) -> str:
+    """The whole module; ``void @kernel(ptr slots)`` takes what `POINTERS` and `NUMBERS` list."""
+    parts = [_sweep(recipe, steps) for steps in sorted({1, recipe.steps})]
+    parts += [_task(recipe), _finish(recipe), _kernel()]
+    declarations: set[str] = set().union(*(needed for _, needed in parts))
+    return "\n".join([*sorted(declarations), *(text for text, _ in parts)])
+
+
+class _Writer(WholeNumberWriter):
+    """Knows the slots."""
+
+    def pointer(self, name: str) -> str:
+        return slot(self, POINTERS.index(name))
+
+    def number(self, name: str) -> str:
+        return slot(self, len(POINTERS) + NUMBERS.index(name), "i64")
+
+    def extra(self, number: int) -> tuple[str, str]:
+        """A further operand's pointer and row stride."""
+        return slot(self, _EXTRA + 2 * number), slot(self, _EXTRA + 2 * number + 1, "i64")
+
+    def internal(self, signature: str, bits: int) -> tuple[str, set[str]]:
+        """The finished function, which the others of its module call."""
+        self.emit("ret void")
+        text = function(self, signature, bits, linkage="internal", attributes="noinline")
+        return text, self.declarations
+
+    def masks(self, recipe: Recipe, have: str) -> list[str | None]:
+        """For the vectors of a block that has fewer columns."""
+        lanes = recipe.vector.lanes
+        return [
+            self.first_lanes(lanes, self.without(have, start))
+            for start in range(0, recipe.columns, lanes)
+        ]
+
+
+def _sweep(recipe: Recipe, steps: int) -> tuple[str, set[str]]:
+    """Some steps of K for all columns: their rows of B begin at `%b`, `%apart` bytes apart.
+
+    `%scalars` holds the elements of A: of each tile, step by step, those of its rows.
+    """
+    w, vector = _Writer(), recipe.vector
+    width, item = vector.lanes * vector.item_bytes, vector.item_bytes
+    blocks, rest = w.divided("%n", recipe.columns)
+    starts = [w.mul("%apart", step) if step else "0" for step in range(steps)]
+
+    def tile(b: str, scalars: str, c: str, masks: Sequence[str | None]) -> None:
+        places = [w.advance(c, at * width) for at in range(recipe.rows * recipe.vectors)]
+        sums = [w.load(vector, place) for place in places]
+        for step in range(steps):
+            row = w.advance(b, starts[step])
+            columns = [
+                w.load(vector, w.advance(row, at * width), mask) for at, mask in enumerate(masks)
+            ]
+            for number in range(recipe.rows):
+                place = w.advance(scalars, (step * recipe.rows + number) * item)
+                element = w.broadcast(vector, place)
+                for at, column in enumerate(columns):
+                    own = number * recipe.vectors + at
+                    sums[own] = w.call(vector, "fmuladd", [element, column, sums[own]])
+        for place, value in zip(places, sums, strict=True):
+            w.store(vector, value, place)
+
+    def block(b: str, c: str, masks: Sequence[str | None]) -> str:
+        def one(_: str, at: list[str]) -> list[str]:
+            scalars, here = at
+            tile(b, scalars, here, masks)
+            next_scalars = w.advance(scalars, steps * recipe.rows * item)
+            return [next_scalars, w.advance(here, recipe.tile_bytes)]
+
+        return w.loop("%tiles", [("ptr", "%scalars"), ("ptr", c)], one)[1]
+
+    def whole(_: str, at: list[str]) -> list[str]:
+        b, c = at
+        after = block(b, c, [None] * recipe.vectors)
+        return [w.advance(b, recipe.columns * item), after]
+
+    def part() -> None:
+        block(b, c, w.masks(recipe, rest))
+
+    b, c = w.loop_or_skip(blocks, [("ptr", "%b"), ("ptr", "%c")], whole)
+    w.when(w.value(f"icmp ne i64 {rest}, 0"), part)
+    parameters = "ptr noalias %b, i64 %apart, ptr noalias %scalars, ptr noalias %c"
+    return w.internal(f"void @sweep_{steps}({parameters}, i64 %n, i64 %tiles)", recipe.bits)
+
+
+def _task(recipe: Recipe) -> tuple[str, set[str]]:
+    """A thread's share of K, into a C of its own."""
+    w, item, steps = _Writer(), recipe.vector.item_bytes, recipe.steps
+    n, tiles = w.number("n"), w.number("tiles")
+    a_column, b_row = (w.mul(w.number(name), item) for name in ("a_column", "b_row"))
+    begin, end = share(w, w.number("k"))
+    rounds, rest = w.divided(w.sub(end, begin), steps)
+    scalars = w.advance(w.pointer("workspace"), w.mul("%index", w.number("thread_bytes")))
+    c = w.advance(scalars, w.number("scalar_bytes"))
+    _clear(w, recipe, c, w.mul(w.rounds(n, recipe.columns), tiles))
+    is_apart = w.value(f"icmp ne i64 {w.number('apart')}, 0")
+    apart = w.value(f"select i1 {is_apart}, i64 {rounds}, i64 1")
+    move = w.value(f"select i1 {is_apart}, i64 1, i64 {steps}")
+
+    def sweep(number: int, move: str) -> Callable[[str, list[str]], list[str]]:
+        def body(_: str, at: list[str]) -> list[str]:
+            a, b = at
+            _gather(w, recipe, number, a, scalars, w.mul(apart, a_column))
+            w.emit(
+                f"call void @sweep_{number}(ptr {b}, i64 {w.mul(apart, b_row)}, ptr {scalars}, "
+                f"ptr {c}, i64 {n}, i64 {tiles})"
+            )
+            return [w.advance(a, w.mul(move, a_column)), w.advance(b, w.mul(move, b_row))]
+
+        return body
+
+    def starting_at(step: str) -> Carried:
+        a, b = w.pointer("a"), w.pointer("b")
+        return [
+            ("ptr", w.advance(a, w.mul(step, a_column))),
+            ("ptr", w.advance(b, w.mul(step, b_row))),
+        ]
+
+    w.loop_or_skip(rounds, starting_at(begin), sweep(steps, move))
+    w.loop_or_skip(rest, starting_at(w.sub(end, rest)), sweep(1, "1"))
+    return w.internal(task_signature(), 64)
+
+
+def _clear(w: _Writer, recipe: Recipe, c: str, tiles: str) -> None:
+    vector, width = recipe.vector, recipe.vector.lanes * recipe.vector.item_bytes
+
+    def one(_: str, at: list[str]) -> list[str]:
+        for start in range(0, recipe.tile_bytes, width):
+            w.store(vector, vector.constant(0.0), w.advance(at[0], start))
+        return [w.advance(at[0], recipe.tile_bytes)]
+
+    w.loop(tiles, [("ptr", c)], one)
+
+
+def _gather(w: _Writer, recipe: Recipe, steps: int, a: str, scalars: str, apart: str) -> None:
+    """Elements of A, rows of a tile side by side. Rows that are missing repeat the last one."""
+    item, scalar = recipe.vector.item_bytes, VectorType(recipe.vector.dtype, 1)
+    m, a_row = w.number("m"), w.mul(w.number("a_row"), item)
+    last = w.sub(m, 1)
+
+    def tile(number: str, at: list[str]) -> list[str]:
+        first = w.mul(number, recipe.rows)
+        for row in range(recipe.rows):
+            source = w.advance(a, w.mul(w.least(w.add(first, row), last), a_row))
+            for step in range(steps):
+                place = w.advance(at[0], (step * recipe.rows + row) * item)
+                w.store(scalar, w.load(scalar, source), place)
+                source = w.advance(source, apart)
+        return [w.advance(at[0], steps * recipe.rows * item)]
+
+    w.loop(w.number("tiles"), [("ptr", scalars)], tile)
+
+
+def _finish(recipe: Recipe) -> tuple[str, set[str]]:
+    """A thread's share of the columns: the sum of what all threads have, to where it belongs."""
+    w, vector = _Writer(), recipe.vector
+    item, width = vector.item_bytes, vector.lanes * vector.item_bytes
+    m, n, own = w.number("m"), w.number("n"), w.number("thread_bytes")
+    block_bytes = w.mul(w.number("tiles"), recipe.tile_bytes)
+    begin, end = share(w, w.rounds(n, recipe.columns))
+    first = w.advance(w.pointer("workspace"), w.number("scalar_bytes"))
+    targets = [(w.pointer("out"), w.mul(w.number("out_row"), item))]
+    for number in range(recipe.extras):
+        pointer, row = w.extra(number)
+        targets.append((pointer, w.mul(row, item)))
+
+    def total(place: str) -> str:
+        def add(_: str, state: list[str]) -> list[str]:
+            value = w.value(f"fadd {vector.text} {state[1]}, {w.load(vector, state[0])}")
+            return [w.advance(state[0], own), value]
+
+        start = w.load(vector, place)
+        others = [("ptr", w.advance(place, own)), (vector.text, start)]
+        return w.loop_or_skip(w.sub("%count", 1), others, add)[1]
+
+    def block(number: str, masks: Sequence[str | None]) -> None:
+        source = w.advance(first, w.mul(number, block_bytes))
+        offset = w.mul(number, recipe.columns * item)
+
+        def row(_: str, at: list[str]) -> list[str]:
+            for part, mask in enumerate(masks):
+                place, out, *extras = (w.advance(pointer, part * width) for pointer in at)
+                # What an epilogue does not use is not loaded: the compiler drops it.
+                loaded = [w.load(vector, extra, mask) for extra in extras]
+                leaf = leaf_of(total(place), loaded.__getitem__)
+                w.store(vector, evaluated(w, vector, recipe.epilogue, leaf), out, mask)
+            moves = [str(recipe.columns * item), *(stride for _, stride in targets)]
+            return [w.advance(p, move) for p, move in zip(at, moves, strict=True)]
+
+        starts = [source, *(w.advance(pointer, offset) for pointer, _ in targets)]
+        w.loop(m, [("ptr", pointer) for pointer in starts], row)
+
+    def blocks(number: str, _: list[str]) -> list[str]:
+        at = w.add(begin, number)
+        have = w.sub(n, w.mul(at, recipe.columns))
+        w.either(
+            w.value(f"icmp uge i64 {have}, {recipe.columns}"),
+            lambda: block(at, [None] * recipe.vectors),
+            lambda: block(at, w.masks(recipe, have)),
+        )
+        return []
+
+    w.loop_or_skip(w.sub(end, begin), [], blocks)
+    return w.internal(task_signature("finish"), recipe.bits)
+
+
+def _kernel() -> tuple[str, set[str]]:
+    w = _Writer()
+    threads, pool = w.number("threads"), w.pointer("parallel")
+
+    def both(run: Callable[[str], None]) -> Callable[[], None]:
+        def body() -> None:
+            for name in ("task", "finish"):
+                run(name)
+
+        return body
+
+    w.either(
+        w.value(f"icmp ugt i64 {threads}, 1"),
+        both(lambda name: run_task(w, pool, threads, name)),
+        both(lambda name: w.emit(f"call void @{name}(ptr %slots, i64 0, i64 1)")),
+    )
+    w.emit("ret void")
+    return function(w, KERNEL, 64), w.declarations
