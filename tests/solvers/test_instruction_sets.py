@@ -56,13 +56,14 @@ KEYS = (
 )
 """Every family of operations, with sizes that leave tails."""
 CONVOLUTIONS = ("direct", "im2col", "implicit_gemm", "winograd2", "winograd4")
-SOLVERS = ("nest", "microkernel", "packed", "rows", *CONVOLUTIONS, "gemm1x1", "depthwise")
+SOLVERS = ("nest", "microkernel", "packed", "thin", "rows", *CONVOLUTIONS, "gemm1x1", "depthwise")
 X86 = {"haswell": ("ymm", "zmm"), "skylake-avx512": ("zmm", "")}
 """Registers that the code must use, and those that it must not."""
 TYPICAL = {
     "nest": "matmul:37x50x29",
     "microkernel": "matmul:37x50x29",
     "packed": "matmul:37x50x29",
+    "thin": "matmul:7x50x29",
     "rows": "softmax:7x131",
     **dict.fromkeys(CONVOLUTIONS, "conv2d:n2c10h9w11k20y3x3p1q1:NHWC"),
     "gemm1x1": "conv2d:n2c18h9w11k20y1x1:NHWC",

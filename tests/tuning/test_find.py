@@ -17,7 +17,7 @@ from skipjack.tuning.applicable_solvers import applicable_solvers
 from skipjack.tuning.limits import Limits
 
 MATMUL = "matmul:24x40x16:f32"
-BUILT = {"nest", "packed", "microkernel"}
+BUILT = {"nest", "packed", "microkernel", "thin"}
 RNG = np.random.default_rng(0)
 
 

@@ -30,8 +30,8 @@ from skipjack.solvers.convolution.winograd_estimate import estimate
 from skipjack.solvers.convolution.winograd_lines import F2, F4, Winograd
 from skipjack.solvers.convolution.winograd_parts import winograd_parts
 from skipjack.solvers.convolution.winograd_plan import Plan
-from skipjack.solvers.loops.packed_estimate import parse_tile
 from skipjack.solvers.loops.packed_parts import Recipe
+from skipjack.solvers.loops.packed_product import parse_tile
 from skipjack.solvers.loops.staged_solver import StagedSolver
 from skipjack.solvers.loops.stages import Part
 

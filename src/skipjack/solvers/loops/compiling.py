@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from skipjack.core.device import Device
 from skipjack.native import llvm
+from skipjack.native.cpu import target_of
 from skipjack.solvers.solver import Blob, Source
 
 
-def compile_source(source: Source) -> Blob:
-    """Object code of LLVM IR text."""
-    data = llvm.compile_object(source.text, source.target)
-    return Blob(data, source.symbol, resources={"object_bytes": float(len(data))})
+class LlvmSolver:
+    """What solvers have in common that write LLVM IR."""
+
+    def compiler(self) -> str:
+        """LLVM."""
+        return llvm.compiler_version()
+
+    def source(self, text: str, device: Device) -> Source:
+        """IR text for a device."""
+        return Source(text, target_of(device), self.compiler())
+
+    def compile(self, source: Source) -> Blob:
+        """Object code."""
+        data = llvm.compile_object(source.text, source.target)
+        return Blob(data, source.symbol, resources={"object_bytes": float(len(data))})

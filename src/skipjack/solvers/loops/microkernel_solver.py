@@ -8,18 +8,17 @@ from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.core.problem import Problem
-from skipjack.native import llvm
-from skipjack.native.cpu import registers_of, target_of
+from skipjack.native.cpu import registers_of
 from skipjack.native.ir import ITEM_BYTES, VectorType
-from skipjack.solvers.loops.compiling import compile_source
+from skipjack.solvers.loops.compiling import LlvmSolver
 from skipjack.solvers.loops.microkernel import Tile, generate
-from skipjack.solvers.solver import Blob, Slot, Source
+from skipjack.solvers.solver import Slot, Source
 
 _ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28)
 _VECTORS = (1, 2, 3, 4, 5, 6)
 
 
-class MicrokernelSolver:
+class MicrokernelSolver(LlvmSolver):
     """The tile is built; the order of the walk and the blocks of K are set at run time."""
 
     name = "microkernel"
@@ -50,19 +49,11 @@ class MicrokernelSolver:
             order=lambda config: _estimate(config, _tile(config, problem.dtype, lanes), m, n),
         )
 
-    def compiler(self) -> str:
-        """LLVM."""
-        return llvm.compiler_version()
-
     def lower(self, problem: Problem, device: Device, config: Config) -> Source:
         """IR text of the tile and its driver; the shape does not enter."""
         lanes = device.vector_bytes // ITEM_BYTES[problem.dtype]
         tile = _tile(config, problem.dtype, lanes)
-        return Source(generate(tile), target_of(device), self.compiler())
-
-    def compile(self, source: Source) -> Blob:
-        """Object code."""
-        return compile_source(source)
+        return self.source(generate(tile), device)
 
     def slots(self, problem: Problem, device: Device, config: Config) -> Sequence[Slot]:
         """Pointers, sizes, strides and the settings of the driver."""

@@ -9,18 +9,17 @@ from skipjack.core.device import Device
 from skipjack.core.nest import Nest
 from skipjack.core.operation import NestOperation
 from skipjack.core.problem import Problem
-from skipjack.native import llvm
-from skipjack.native.cpu import registers_of, target_of
+from skipjack.native.cpu import registers_of
 from skipjack.native.ir import ITEM_BYTES
 from skipjack.operations import get
 from skipjack.solvers.cpu.nest import Schedule, ScheduleSpace
 from skipjack.solvers.loops.codegen import generate
-from skipjack.solvers.loops.compiling import compile_source
+from skipjack.solvers.loops.compiling import LlvmSolver
 from skipjack.solvers.loops.nest_stage import nest_slots
-from skipjack.solvers.solver import Blob, Slot, Source
+from skipjack.solvers.solver import Slot, Source
 
 
-class NestSolver:
+class NestSolver(LlvmSolver):
     """Sizes are constants in the code, so tails cost nothing and addresses are displacements."""
 
     name = "nest"
@@ -45,20 +44,12 @@ class NestSolver:
             cache_elements=last // ITEM_BYTES[problem.dtype],
         )
 
-    def compiler(self) -> str:
-        """LLVM."""
-        return llvm.compiler_version()
-
     def lower(self, problem: Problem, device: Device, config: Config) -> Source:
         """IR text of the nest under its schedule."""
         lanes = device.vector_bytes // ITEM_BYTES[problem.dtype]
         schedule = Schedule.parse(str(config["schedule"]))
         text = generate(_nest(problem), schedule, problem.dtype, lanes)
-        return Source(text, target_of(device), self.compiler())
-
-    def compile(self, source: Source) -> Blob:
-        """Object code."""
-        return compile_source(source)
+        return self.source(text, device)
 
     def slots(self, problem: Problem, device: Device, config: Config) -> Sequence[Slot]:
         """Pointers, the pool where threads share loops out, and room for their partial results."""

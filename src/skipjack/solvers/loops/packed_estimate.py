@@ -13,7 +13,7 @@ from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.native.cpu import registers_of
 from skipjack.solvers.loops.packed import grid_of
-from skipjack.solvers.loops.packed_product import Product
+from skipjack.solvers.loops.packed_product import Product, parse_tile
 
 _TILE = 18.0
 """Beginning and ending a tile."""
@@ -42,12 +42,6 @@ class Sizes:
     lanes: int
     item: int
     device: Device
-
-
-def parse_tile(tile: object) -> tuple[int, int]:
-    """Rows, and vectors of columns."""
-    rows, vectors = str(tile).split("x")
-    return int(rows), int(vectors)
 
 
 def estimate(config: Config, sizes: Sizes) -> float:

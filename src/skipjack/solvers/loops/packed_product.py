@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from skipjack.core.device import Device
 from skipjack.core.nest import Accumulator, Scalar
 from skipjack.core.problem import Problem
 from skipjack.operations import get
@@ -82,6 +83,20 @@ class Product:
     def packs_b(self) -> tuple[bool, ...]:
         """Whether B may be packed, the default first: it must be unless columns lie together."""
         return (True, False) if self.b.column == 1 else (True,)
+
+
+def parse_tile(tile: object) -> tuple[int, int]:
+    """Rows, and vectors of columns."""
+    rows, vectors = str(tile).split("x")
+    return int(rows), int(vectors)
+
+
+def refusal_of(problem: Problem, device: Device) -> str:
+    """Why solvers of matrix products on CPUs refuse a problem; empty if they need not."""
+    if device.kind != "cpu":
+        return f"it builds for CPUs, not for {device.name}"
+    is_product = isinstance(get(problem.operation), Matmul)
+    return "" if is_product else "it knows matrix products alone"
 
 
 def product_of(problem: Problem) -> Product:

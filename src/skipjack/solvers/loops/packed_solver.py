@@ -7,16 +7,13 @@ from collections.abc import Sequence
 from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
-from skipjack.native import llvm
-from skipjack.native.cpu import target_of
-from skipjack.operations import bytes_moved, get
-from skipjack.operations.matmul import Matmul, Settings
-from skipjack.solvers.loops.compiling import compile_source
+from skipjack.operations import bytes_moved
+from skipjack.solvers.loops.compiling import LlvmSolver
 from skipjack.solvers.loops.packed import generate
-from skipjack.solvers.loops.packed_product import product_of
+from skipjack.solvers.loops.packed_product import product_of, refusal_of
 from skipjack.solvers.loops.packed_space import PackedSpace, product_space
 from skipjack.solvers.loops.packed_stage import product_recipe, product_stage
-from skipjack.solvers.solver import Blob, Slot, Source
+from skipjack.solvers.solver import Slot, Source
 
 _LARGE = 2.0
 """Times the second cache: from there on a nest may be a little faster, or a good deal slower where
@@ -25,7 +22,7 @@ _NOT_THIN = 33
 """With fewer rows or columns packing takes as long as the product."""
 
 
-class PackedSolver:
+class PackedSolver(LlvmSolver):
     """The tile and the epilogue are built; blocks and the threads' shares are set at run time."""
 
     name = "packed"
@@ -33,21 +30,17 @@ class PackedSolver:
 
     def refuses(self, problem: Problem, device: Device) -> str:
         """Matrix products on CPUs."""
-        if device.kind != "cpu":
-            return f"it builds for CPUs, not for {device.name}"
-        return (
-            "" if isinstance(get(problem.operation), Matmul) else "it knows matrix products alone"
-        )
+        return refusal_of(problem, device)
 
     def promise(self, problem: Problem, device: Device) -> float:
         """Likely better than a plain nest where that misses caches or cannot read in vectors."""
-        settings = Settings.of(problem)
         product = product_of(problem)
         m, n = product.m, product.n
         if min(m, n) == 1:
             return 0.0
         large = bytes_moved(problem) / (device.cache_bytes("L2") or 1 << 20)
-        if settings.ta or settings.tb or (large > _LARGE and min(m, n) >= _NOT_THIN):
+        is_turned = product.a.column != 1 or product.b.column != 1
+        if is_turned or (large > _LARGE and min(m, n) >= _NOT_THIN):
             return 2.0
         return 0.5 if large > 0.25 else 0.0
 
@@ -55,18 +48,10 @@ class PackedSolver:
         """Tiles that fit the registers, blocks that fit the caches, best by arithmetic first."""
         return product_space(product_of(problem), problem.dtype, device)
 
-    def compiler(self) -> str:
-        """LLVM."""
-        return llvm.compiler_version()
-
     def lower(self, problem: Problem, device: Device, config: Config) -> Source:
         """IR text; the shape does not enter."""
         recipe = product_recipe(product_of(problem), problem.dtype, device, config)
-        return Source(generate(recipe), target_of(device), self.compiler())
-
-    def compile(self, source: Source) -> Blob:
-        """Object code."""
-        return compile_source(source)
+        return self.source(generate(recipe), device)
 
     def slots(self, problem: Problem, device: Device, config: Config) -> Sequence[Slot]:
         """Pointers, sizes, strides, blocks."""

@@ -9,9 +9,14 @@ from skipjack.native.cpu import registers_of
 from skipjack.native.ir import ITEM_BYTES, VectorType
 from skipjack.native.slots import parallel_slot, workspace_slot
 from skipjack.solvers.loops.packed import SPLITS, Blocks, generate, split_slot
-from skipjack.solvers.loops.packed_estimate import parse_tile
 from skipjack.solvers.loops.packed_parts import Recipe
-from skipjack.solvers.loops.packed_product import Groups, Operand, Product, Slices
+from skipjack.solvers.loops.packed_product import (
+    Groups,
+    Operand,
+    Product,
+    Slices,
+    parse_tile,
+)
 from skipjack.solvers.loops.stages import Stage
 from skipjack.solvers.solver import Slot
 

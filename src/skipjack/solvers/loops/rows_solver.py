@@ -11,12 +11,11 @@ from skipjack.core.operation import ProgramOperation
 from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.core.program import RowProgram
-from skipjack.native import llvm
-from skipjack.native.cpu import registers_of, target_of
+from skipjack.native.cpu import registers_of
 from skipjack.native.ir import ITEM_BYTES
 from skipjack.native.slots import parallel_slot, workspace_slot
 from skipjack.operations import bytes_moved, get
-from skipjack.solvers.loops.compiling import compile_source
+from skipjack.solvers.loops.compiling import LlvmSolver
 from skipjack.solvers.loops.rows_code import generate, scratch_bytes
 from skipjack.solvers.loops.rows_estimate import Surroundings, estimate
 from skipjack.solvers.loops.rows_plan import (
@@ -32,7 +31,7 @@ from skipjack.solvers.loops.rows_plan import (
     fitted,
     kept_part,
 )
-from skipjack.solvers.solver import Blob, Slot, Source
+from skipjack.solvers.solver import Slot, Source
 
 _COPIES = (1, 2, 4, 8)
 _ROWS = (1, 2, 4)
@@ -44,7 +43,7 @@ _FEW = 4
 """Groups for each thread, below which one of them may wait long for the others."""
 
 
-class RowsSolver:
+class RowsSolver(LlvmSolver):
     """Sizes are constants in the code, as in `NestSolver`."""
 
     name = "rows"
@@ -105,20 +104,12 @@ class RowsSolver:
             default_by_order=True,
         )
 
-    def compiler(self) -> str:
-        """LLVM."""
-        return llvm.compiler_version()
-
     def lower(self, problem: Problem, device: Device, config: Config) -> Source:
         """IR text of the program under these settings."""
         programs = _programs(problem)
         program = programs[str(config["program"])]
         text = generate(program, _plan(config, programs, problem, device.units), problem.dtype)
-        return Source(text, target_of(device), self.compiler())
-
-    def compile(self, source: Source) -> Blob:
-        """Object code."""
-        return compile_source(source)
+        return self.source(text, device)
 
     def slots(self, problem: Problem, device: Device, config: Config) -> Sequence[Slot]:
         """Pointers, scratch memory, and the pool where threads share the rows out."""

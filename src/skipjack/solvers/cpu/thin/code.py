@@ -27,11 +27,12 @@ NUMBERS = (
 )
 """Strides and sizes in elements; `tiles` cover the rows. `apart` is 1 where the rows of B that are
 read together lie apart, else 0. After these, for each further operand: a pointer, a row stride."""
+_LINE = 64
 _EXTRA = len(POINTERS) + len(NUMBERS)
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class ThinRecipe:
     """Everything that decides the machine code."""
 
     rows: int
@@ -40,6 +41,8 @@ class Recipe:
     vector: VectorType
     epilogue: Scalar
     extras: int
+    ahead_bytes: int = 0
+    """How far ahead rows of B are asked for; 0 leaves that to the hardware."""
 
     @property
     def columns(self) -> int:
@@ -57,7 +60,7 @@ class Recipe:
         return 8 * self.vector.lanes * self.vector.item_bytes
 
 
-def generate(recipe: Recipe) -> str:
+def generate(recipe: ThinRecipe) -> str:
     """The whole module; ``void @kernel(ptr slots)`` takes what `POINTERS` and `NUMBERS` list."""
     parts = [_sweep(recipe, steps) for steps in sorted({1, recipe.steps})]
     parts += [_task(recipe), _finish(recipe), _kernel()]
@@ -84,7 +87,7 @@ class _Writer(WholeNumberWriter):
         text = function(self, signature, bits, linkage="internal", attributes="noinline")
         return text, self.declarations
 
-    def masks(self, recipe: Recipe, have: str) -> list[str | None]:
+    def masks(self, recipe: ThinRecipe, have: str) -> list[str | None]:
         """For the vectors of a block that has fewer columns."""
         lanes = recipe.vector.lanes
         return [
@@ -93,7 +96,7 @@ class _Writer(WholeNumberWriter):
         ]
 
 
-def _sweep(recipe: Recipe, steps: int) -> tuple[str, set[str]]:
+def _sweep(recipe: ThinRecipe, steps: int) -> tuple[str, set[str]]:
     """Some steps of K for all columns: their rows of B begin at `%b`, `%apart` bytes apart.
 
     `%scalars` holds the elements of A: of each tile, step by step, those of its rows.
@@ -111,6 +114,8 @@ def _sweep(recipe: Recipe, steps: int) -> tuple[str, set[str]]:
             columns = [
                 w.load(vector, w.advance(row, at * width), mask) for at, mask in enumerate(masks)
             ]
+            for line in range(0, recipe.columns * item if recipe.ahead_bytes else 0, _LINE):
+                w.prefetch(w.advance(row, line + recipe.ahead_bytes))
             for number in range(recipe.rows):
                 place = w.advance(scalars, (step * recipe.rows + number) * item)
                 element = w.broadcast(vector, place)
@@ -143,7 +148,7 @@ def _sweep(recipe: Recipe, steps: int) -> tuple[str, set[str]]:
     return w.internal(f"void @sweep_{steps}({parameters}, i64 %n, i64 %tiles)", recipe.bits)
 
 
-def _task(recipe: Recipe) -> tuple[str, set[str]]:
+def _task(recipe: ThinRecipe) -> tuple[str, set[str]]:
     """A thread's share of K, into a C of its own."""
     w, item, steps = _Writer(), recipe.vector.item_bytes, recipe.steps
     n, tiles = w.number("n"), w.number("tiles")
@@ -181,7 +186,7 @@ def _task(recipe: Recipe) -> tuple[str, set[str]]:
     return w.internal(task_signature(), 64)
 
 
-def _clear(w: _Writer, recipe: Recipe, c: str, tiles: str) -> None:
+def _clear(w: _Writer, recipe: ThinRecipe, c: str, tiles: str) -> None:
     vector, width = recipe.vector, recipe.vector.lanes * recipe.vector.item_bytes
 
     def one(_: str, at: list[str]) -> list[str]:
@@ -192,7 +197,7 @@ def _clear(w: _Writer, recipe: Recipe, c: str, tiles: str) -> None:
     w.loop(tiles, [("ptr", c)], one)
 
 
-def _gather(w: _Writer, recipe: Recipe, steps: int, a: str, scalars: str, apart: str) -> None:
+def _gather(w: _Writer, recipe: ThinRecipe, steps: int, a: str, scalars: str, apart: str) -> None:
     """Elements of A, rows of a tile side by side. Rows that are missing repeat the last one."""
     item, scalar = recipe.vector.item_bytes, VectorType(recipe.vector.dtype, 1)
     m, a_row = w.number("m"), w.mul(w.number("a_row"), item)
@@ -211,7 +216,7 @@ def _gather(w: _Writer, recipe: Recipe, steps: int, a: str, scalars: str, apart:
     w.loop(w.number("tiles"), [("ptr", scalars)], tile)
 
 
-def _finish(recipe: Recipe) -> tuple[str, set[str]]:
+def _finish(recipe: ThinRecipe) -> tuple[str, set[str]]:
     """A thread's share of the columns: the sum of what all threads have, to where it belongs."""
     w, vector = _Writer(), recipe.vector
     item, width = vector.item_bytes, vector.lanes * vector.item_bytes

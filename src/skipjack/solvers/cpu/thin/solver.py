@@ -8,17 +8,13 @@ from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.core.problem import Problem
-from skipjack.native import llvm
-from skipjack.native.cpu import registers_of, target_of
+from skipjack.native.cpu import registers_of
 from skipjack.native.ir import ITEM_BYTES, VectorType
 from skipjack.native.slots import parallel_slot, workspace_slot
-from skipjack.operations import get
-from skipjack.operations.matmul import Matmul
-from skipjack.solvers.cpu.thin.code import Recipe, generate
-from skipjack.solvers.loops.compiling import compile_source
-from skipjack.solvers.loops.packed_estimate import parse_tile
-from skipjack.solvers.loops.packed_product import product_of
-from skipjack.solvers.solver import Blob, Slot, Source
+from skipjack.solvers.cpu.thin.code import ThinRecipe, generate
+from skipjack.solvers.loops.compiling import LlvmSolver
+from skipjack.solvers.loops.packed_product import parse_tile, product_of, refusal_of
+from skipjack.solvers.solver import Slot, Source
 
 _MOST_ROWS = 64
 """With more, copying B into panels takes less time than reading C again and again."""
@@ -33,7 +29,7 @@ _LATENCY_SUMS, _MANY_SUMS = 8, 16
 _PAGE = 4096
 
 
-class ThinSolver:
+class ThinSolver(LlvmSolver):
     """Tile and steps are built; whether the steps lie apart is set at run time."""
 
     name = "thin"
@@ -41,10 +37,8 @@ class ThinSolver:
 
     def refuses(self, problem: Problem, device: Device) -> str:
         """Products of few rows whose B is stored row by row, on CPUs."""
-        if device.kind != "cpu":
-            return f"it builds for CPUs, not for {device.name}"
-        if not isinstance(get(problem.operation), Matmul):
-            return "it knows matrix products alone"
+        if refusal := refusal_of(problem, device):
+            return refusal
         product = product_of(problem)
         if product.batch > 1 or product.b.column != 1:
             return "it knows single products whose B is stored row by row"
@@ -74,24 +68,17 @@ class ThinSolver:
             [
                 Parameter("tile", tuple(tiles)),
                 Parameter("steps", steps),
+                Parameter("ahead", (0, 1024) if product.m <= _FEW_ROWS else (0,)),
                 Parameter("apart", (False, True), stage="run"),
             ],
             order=lambda config: _estimate(config, product.m),
             default_by_order=True,
         )
 
-    def compiler(self) -> str:
-        """LLVM."""
-        return llvm.compiler_version()
-
     def lower(self, problem: Problem, device: Device, config: Config) -> Source:
         """IR text; the shape does not enter."""
         recipe = _recipe(problem, device, config)
-        return Source(generate(recipe), target_of(device), self.compiler())
-
-    def compile(self, source: Source) -> Blob:
-        """Object code."""
-        return compile_source(source)
+        return self.source(generate(recipe), device)
 
     def slots(self, problem: Problem, device: Device, config: Config) -> Sequence[Slot]:
         """Pointers, sizes, strides."""
@@ -126,12 +113,15 @@ def _pages(size: int) -> int:
     return -(-size // _PAGE) * _PAGE
 
 
-def _recipe(problem: Problem, device: Device, config: Config) -> Recipe:
+def _recipe(problem: Problem, device: Device, config: Config) -> ThinRecipe:
     product = product_of(problem)
     rows, vectors = parse_tile(config["tile"])
     vector = VectorType(problem.dtype, _lanes(problem, device))
     steps = int(config["steps"])
-    return Recipe(rows, vectors, steps, vector, product.epilogue, len(product.extras))
+    return ThinRecipe(
+        *(rows, vectors, steps, vector, product.epilogue, len(product.extras)),
+        ahead_bytes=int(config["ahead"]),
+    )
 
 
 def _estimate(config: Config, m: int) -> float:
@@ -145,5 +135,6 @@ def _estimate(config: Config, m: int) -> float:
     idle = -(-m // rows) * rows / m
     loads = (rows + vectors + 2 * sums / steps) / sums
     work = idle * max(1.0, _LATENCY_SUMS / sums) + 0.1 * loads + 0.01 * max(0, sums - _MANY_SUMS)
+    work += 0.04 if config["ahead"] else 0.0  # up to 20 % slower where B is in memory
     near = 0.0 if config["apart"] else 0.1 if m <= _FEW_ROWS else 0.005
     return work + near + (_STEPS_OF_FEW if m <= _FEW_ROWS else _STEPS).get(steps, 0.0)
