@@ -18,24 +18,28 @@ import gpu_tables
 import lookup_tables
 import small_tables
 import thread_tables
-from table_text import Record
+from table_text import Record, is_held
 
 HOME = Path(__file__).resolve().parent
 DOCUMENT = HOME.parent / "docs" / "performance.md"
 RESULTS = HOME / "results"
 FORMAT = 1
 
-_MARKED = re.compile(r"(<!-- results:([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_MARKED = re.compile(r"(<!-- results:([a-z0-9-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_HELD = "-avx2"
+"""Ends the name of a table of results that are held to AVX2; all other tables leave these out."""
 
 
 def render(text: str, results: Sequence[Record]) -> str:
     """The document with every marked table made anew."""
 
     def table(match: re.Match[str]) -> str:
-        if match[2] not in TABLES:
-            raise SystemExit(f"no table is named {match[2]}; known are {', '.join(TABLES)}")
-        name, make = TABLES[match[2]]
-        body = make([result for result in results if result.get("name") == name])
+        named = match[2].removesuffix(_HELD)
+        if named not in TABLES:
+            raise SystemExit(f"no table is named {named}; known are {', '.join(TABLES)}")
+        name, make = TABLES[named]
+        held = match[2].endswith(_HELD)
+        body = make([one for one in results if one.get("name") == name and is_held(one) == held])
         return f"{match[1]}\n{body}\n\n{match[3]}"
 
     return _MARKED.sub(table, text)

@@ -19,6 +19,8 @@ _NAMES = {
     "best_of_them": "the best library or peer of each shape",
 }
 
+_AVX2_BYTES = 32
+
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """In Markdown."""
@@ -31,9 +33,21 @@ def where(result: Record) -> str:
     device, versions = result["device"], result["versions"]
     parts = [f"{name} {version}" for name, version in versions.items() if version]
     return (
-        f"**{device['model']} (`{device['name']}`)**, {_cores(device)}, "
+        f"**{device['model']} (`{device['name']}`)**, {_cores(device)}, {_width(result)}"
         f"{result['date'][:10]}; {', '.join(parts)}."
     )
+
+
+def is_held(result: Record) -> bool:
+    """Whether we and the libraries were held to AVX2."""
+    return "libraries" in result and result["device"].get("vector_bytes") == _AVX2_BYTES
+
+
+def _width(result: Record) -> str:
+    if not is_held(result):
+        return ""
+    said = ", ".join(f"{name} says {text}" for name, text in result["libraries"].items())
+    return f"held to AVX2 ({said}), "
 
 
 def name(contender: str) -> str:
