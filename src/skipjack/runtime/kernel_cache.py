@@ -128,9 +128,9 @@ class ReleasedKernels:
 def release_kernels(
     settings: Settings, digests: Collection[str], unused_since_ns: int, *, dry_run: bool = False
 ) -> ReleasedKernels:
-    """Remove these artifacts, but what an entry names and what programs look up or run here.
+    """Remove these artifacts, except those that an entry names or that programs look up or run here.
 
-    What somebody has built or used since a moment stays: it may have been put there again.
+    What somebody has built or used since `unused_since_ns` stays: it may have been put there again.
     """
     directory = settings.kernel_dirs[0]
     found = {one.path.name: one for one in ArtifactStore(directory).stored()}
@@ -139,7 +139,8 @@ def release_kernels(
     dates = {name: one.used_ns for name, one in found.items()}
     kept = _named(settings, known, dates) | {record.artifact for record in known}
     free = [one for name, one in found.items() if name in digests and name not in kept]
-    free = [one for one in free if one.path not in in_use() and one.used_ns < unused_since_ns]
+    ours = in_use()
+    free = [one for one in free if one.path not in ours and one.used_ns < unused_since_ns]
     sizes = [one.size if dry_run else _removed(one) for one in free]
     return ReleasedKernels(sum(size > 0 for size in sizes), sum(sizes))
 

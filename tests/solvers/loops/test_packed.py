@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
+from skipjack.errors import SpaceError
 from skipjack.execute.verification import Checker
 from skipjack.native import cpu, llvm
 from skipjack.native.slots import Slots
 from skipjack.operations import parse
-from skipjack.solvers.loops.packed import grid_of
+from skipjack.solvers.loops.packed_slots import grid_of
 from skipjack.solvers.loops.packed_solver import PackedSolver
 
 SOLVER = PackedSolver()
@@ -108,7 +109,25 @@ def test_what_is_tried_first_differs_in_what_threads_share_out() -> None:
     assert any(grid_of(str(config["split"])) for config in first)
     # A thread has 128 of the columns: blocks of more are the same.
     columns = [config for config in first if config["split"] == "columns"]
+    assert columns
     assert len({config.replace(n_block=0) for config in columns}) == len(columns)
+
+
+def test_a_grid_is_for_its_number_of_threads() -> None:
+    problem = parse("matmul:64x64x64")
+    config = Config({**SOLVER.space(problem, device(4)).default(), "split": "2x2"})
+    with pytest.raises(SpaceError, match="split=2x2 is for 4 threads, not for 6"):
+        SOLVER.slots(problem, device(6), config)
+
+
+def test_a_few_grids_are_offered_of_many() -> None:
+    here = device(96)
+    (split,) = (
+        one
+        for one in SOLVER.space(parse("matmul:2048x2048x2048"), here).parameters
+        if one.name == "split"
+    )
+    assert [one for one in split.values if grid_of(one)] == ["8x12", "12x8", "6x16"]
 
 
 def test_more_threads_than_work_do_no_harm() -> None:

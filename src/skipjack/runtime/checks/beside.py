@@ -2,7 +2,7 @@
 
 A lookup waits for a moment. If that is not enough, something else answers, and what came out is
 used by lookups from then on. The thread ends when there is nothing to do, or a few seconds after
-the program.
+the program. A fork waits for the kernel that is being checked, not for those that wait.
 """
 
 from __future__ import annotations

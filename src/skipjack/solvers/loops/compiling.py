@@ -9,7 +9,7 @@ from skipjack.solvers.solver import Blob, Source
 
 
 class LlvmSolver:
-    """What solvers have in common that write LLVM IR."""
+    """What solvers that write LLVM IR have in common."""
 
     def compiler(self) -> str:
         """LLVM."""

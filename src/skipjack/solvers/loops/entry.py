@@ -25,12 +25,12 @@ def run_task(w: IRWriter, pool: str, count: str, name: str = "task") -> None:
     w.emit(f"call void {pool}(ptr @{name}, ptr %slots, i64 {count})")
 
 
-def run_or_call(w: WholeNumberWriter, pool: str, count: str) -> None:
-    """Have the pool run the task, or call it where there is one thread alone."""
+def run_or_call(w: WholeNumberWriter, pool: str, count: str, name: str = "task") -> None:
+    """Have the pool run a task, or call it where there is one thread alone."""
     w.either(
         w.value(f"icmp ugt i64 {count}, 1"),
-        lambda: run_task(w, pool, count),
-        lambda: w.emit("call void @task(ptr %slots, i64 0, i64 1)"),
+        lambda: run_task(w, pool, count, name),
+        lambda: w.emit(f"call void @{name}(ptr %slots, i64 0, i64 1)"),
     )
 
 

@@ -12,31 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skipjack.native.ir import function
-from skipjack.solvers.loops.entry import KERNEL, run_task, share, task_signature
+from skipjack.solvers.loops.entry import KERNEL, run_or_call, share, task_signature
 from skipjack.solvers.loops.packed_block import block, internal
 from skipjack.solvers.loops.packed_edge import edge
 from skipjack.solvers.loops.packed_loops import multiply, pages
 from skipjack.solvers.loops.packed_parts import Recipe, TileFunction
 from skipjack.solvers.loops.packed_slots import GRID, SlotWriter
 from skipjack.solvers.loops.packing import packing
-
-SPLITS = ("batch", "rows", "columns", "groups")
-"""What threads may share out; or rows and columns, as ``4x2``: four shares of rows, two of columns.
-With many threads each packs less for itself in a grid."""
-
-
-def grid_of(split: str) -> tuple[int, int] | None:
-    """Shares of rows and of columns, if threads share out both."""
-    if split in SPLITS:
-        return None
-    rows, columns = split.split("x")
-    return int(rows), int(columns)
-
-
-def split_slot(split: str) -> int:
-    """What the slot `split` holds."""
-    grid = grid_of(split)
-    return SPLITS.index(split) if grid is None else GRID + grid[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +138,6 @@ def _task(recipe: Recipe) -> tuple[str, set[str]]:
 def _kernel() -> tuple[str, set[str]]:
     """The entry: through the pool where there are several threads."""
     w = SlotWriter()
-    threads = w.number("threads")
-    several = w.value(f"icmp ugt i64 {threads}, 1")
-    w.either(
-        several,
-        lambda: run_task(w, w.pointer("parallel"), threads),
-        lambda: w.emit("call void @task(ptr %slots, i64 0, i64 1)"),
-    )
+    run_or_call(w, w.pointer("parallel"), w.number("threads"))
     w.emit("ret void")
     return function(w, KERNEL, 64), w.declarations

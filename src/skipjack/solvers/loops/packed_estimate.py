@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.native.cpu import registers_of
-from skipjack.solvers.loops.packed import grid_of
 from skipjack.solvers.loops.packed_product import Product, parse_tile
+from skipjack.solvers.loops.packed_slots import grid_of
 
 _TILE = 18.0
 """Beginning and ending a tile."""
@@ -49,8 +49,8 @@ def estimate(config: Config, sizes: Sizes) -> float:
     return _Estimate(config, sizes).time()
 
 
-def walk(config: Config, sizes: Sizes) -> Config:
-    """The config with blocks as large as one thread's share of rows and columns at most."""
+def clipped(config: Config, sizes: Sizes) -> Config:
+    """The config with blocks cut to one thread's share of rows and columns."""
     taken = _Estimate(config, sizes)
     return config.replace(m_block=taken.m_block, n_block=taken.n_block)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skipjack.errors import SpaceError
 from skipjack.solvers.loops.entry import slot
 from skipjack.solvers.loops.packed_parts import Recipe
 from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
@@ -44,11 +45,32 @@ Sums run over `k` steps of each of `slices` slices; `slice_block` of them are pa
 is more than one only where `k_block` is all of `k` and A is packed. With `accumulate` other than 0
 the product is added to what C holds.
 """
-GRID = 4
+SPLITS = ("batch", "rows", "columns", "groups")
+"""What threads may share out; or rows and columns, as ``4x2``: four shares of rows, two of columns.
+With many threads each packs less for itself in a grid."""
+GRID = len(SPLITS)
 ACCUMULATE = len(POINTERS) + NUMBERS.index("accumulate")
 """Where that slot is: in rounds that add up, it moves by 1."""
 EXTRA_NUMBERS = ("batch", "row")
 """After all others, for each further operand: a pointer, and these strides."""
+
+
+def grid_of(split: str) -> tuple[int, int] | None:
+    """Shares of rows and of columns, if threads share out both."""
+    if split in SPLITS:
+        return None
+    rows, columns = split.split("x")
+    return int(rows), int(columns)
+
+
+def split_slot(split: str, threads: int) -> int:
+    """What the slot `split` holds; `SpaceError` for a grid of other than so many threads."""
+    grid = grid_of(split)
+    if grid is None:
+        return SPLITS.index(split)
+    if grid[0] * grid[1] != threads:
+        raise SpaceError(f"split={split} is for {grid[0] * grid[1]} threads, not for {threads}")
+    return GRID + grid[0]
 
 
 class SlotWriter(WholeNumberWriter):

@@ -17,8 +17,8 @@ from skipjack.solvers.solver import Slot, Source
 
 _LARGE = 2.0
 """Times the second cache: from there on a nest may be a little faster, or a good deal slower where
-pages are huge and its operands' rows fall on the same lines of that cache."""
-_NOT_THIN = 33
+pages are huge and rows of its operands map to the same sets of that cache."""
+_WORTH_PACKING = 33
 """With fewer rows or columns packing takes as long as the product."""
 
 
@@ -40,7 +40,7 @@ class PackedSolver(LlvmSolver):
             return 0.0
         large = bytes_moved(problem) / (device.cache_bytes("L2") or 1 << 20)
         is_turned = product.a.column != 1 or product.b.column != 1
-        if is_turned or (large > _LARGE and min(m, n) >= _NOT_THIN):
+        if is_turned or (large > _LARGE and min(m, n) >= _WORTH_PACKING):
             return 2.0
         return 0.5 if large > 0.25 else 0.0
 

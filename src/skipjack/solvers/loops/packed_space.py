@@ -10,7 +10,7 @@ from skipjack.core.constraints import ConstraintLike
 from skipjack.core.device import Device
 from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.native.ir import ITEM_BYTES
-from skipjack.solvers.loops.packed_estimate import Sizes, estimate, walk
+from skipjack.solvers.loops.packed_estimate import Sizes, clipped, estimate
 from skipjack.solvers.loops.packed_product import Product
 from skipjack.solvers.loops.packed_stage import product_parameters
 
@@ -29,28 +29,32 @@ class PackedSpace(ParameterSpace):
         parameters: Sequence[Parameter],
         estimate: Callable[[Config], float],
         constraints: Sequence[ConstraintLike] = (),
-        walk: Callable[[Config], Config] = lambda config: config,
+        clip: Callable[[Config], Config] = lambda config: config,
+        kinds: Sequence[str] = (),
     ) -> None:
-        """`walk` gives what a config does: blocks as large as a thread's share at most."""
+        """`clip` gives a config that runs the same, with blocks cut to what there is.
+
+        `kinds` are parameters set at run time that are tried early, like different tiles.
+        """
         super().__init__(parameters, constraints, order=estimate, default_by_order=True)
-        self.estimate, self._walk = estimate, walk
+        self.estimate, self._clip, self._kinds = estimate, clip, kinds
 
     def promising(self, count: int) -> Sequence[Config]:
         """By the estimate, but what repeats a tile has to be a little better each time.
 
-        What does the same as a config before it comes last.
+        What runs the same as a config before it comes last.
         """
-        tried: Counter[tuple[Config, object]] = Counter()
+        tried: Counter[Config] = Counter()
         known: set[Config] = set()
         ranked: list[tuple[bool, float, int, Config]] = []
         for config in super().promising(_RANKED):
-            built = self.build_part(config)
-            code = Config({name: built[name] for name in built if name not in _NOT_CODE})
-            kind, walk = (code, config.get("split")), self._walk(config)
+            names = [name for name in self.build_part(config) if name not in _NOT_CODE]
+            kind = Config({name: config[name] for name in (*names, *self._kinds)})
+            same = self._clip(config)
             cost = self.estimate(config) + _REPEATED * tried[kind]
-            ranked.append((walk in known, cost, len(ranked), config))
-            tried[kind] += walk not in known
-            known.add(walk)
+            ranked.append((same in known, cost, len(ranked), config))
+            tried[kind] += same not in known
+            known.add(same)
         return [config for *_, config in sorted(ranked, key=lambda entry: entry[:3])[:count]]
 
 
@@ -60,7 +64,8 @@ def product_space(product: Product, dtype: str, device: Device) -> PackedSpace:
     return PackedSpace(
         product_parameters(product, device),
         lambda config: estimate(config, sizes),
-        walk=lambda config: walk(config, sizes),
+        clip=lambda config: clipped(config, sizes),
+        kinds=("split",),
     )
 
 
@@ -97,7 +102,8 @@ def choice_space(
         parameters,
         lambda config: estimate(config, of(config)),
         constraints,
-        lambda config: walk(config, of(config)),
+        lambda config: clipped(config, of(config)),
+        ("split",),
     )
 
 

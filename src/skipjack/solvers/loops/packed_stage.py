@@ -8,7 +8,7 @@ from skipjack.core.parameters import Parameter
 from skipjack.native.cpu import registers_of
 from skipjack.native.ir import ITEM_BYTES, VectorType
 from skipjack.native.slots import parallel_slot, workspace_slot
-from skipjack.solvers.loops.packed import SPLITS, Blocks, generate, split_slot
+from skipjack.solvers.loops.packed import Blocks, generate
 from skipjack.solvers.loops.packed_parts import Recipe
 from skipjack.solvers.loops.packed_product import (
     Groups,
@@ -17,6 +17,7 @@ from skipjack.solvers.loops.packed_product import (
     Slices,
     parse_tile,
 )
+from skipjack.solvers.loops.packed_slots import SPLITS, split_slot
 from skipjack.solvers.loops.stages import Stage
 from skipjack.solvers.solver import Slot
 
@@ -31,6 +32,7 @@ __all__ = [
     "product_stage",
 ]
 
+_GRIDS = 3
 _TILES = (
     *("6x4", "5x4", "4x4", "8x3", "7x3", "8x2", "7x2", "12x2", "14x2", "4x6", "5x5", "6x2", "4x3"),
     "4x2",
@@ -103,7 +105,7 @@ def product_slots(
         workspace_slot(room * threads),
         parallel_slot(threads),
         threads,
-        split_slot(str(config["split"])),
+        split_slot(str(config["split"]), threads),
         *(product.batch, product.m, product.n, product.k),
         *(a.batch, a.row, a.column),
         *(b.batch, b.row, b.column),
@@ -137,5 +139,7 @@ def _splits(product: Product, threads: int) -> tuple[str, ...]:
         name for name, size in zip(SPLITS, sizes, strict=True) if size >= threads or name == "rows"
     ]
     grids = [(rows, threads // rows) for rows in range(2, threads) if threads % rows == 0]
-    fit = (grid for grid in grids if product.m >= grid[0] and product.n >= grid[1])
-    return (*one, *(f"{rows}x{columns}" for rows, columns in fit))
+    fit = [grid for grid in grids if product.m >= grid[0] and product.n >= grid[1]]
+    # Those whose threads pack least: one of many grids would make a space too large to be listed.
+    fit.sort(key=lambda grid: product.m / grid[0] + product.n / grid[1])
+    return (*one, *(f"{rows}x{columns}" for rows, columns in fit[:_GRIDS]))

@@ -48,8 +48,8 @@ class _Packer:
     def _by_steps(self) -> None:
         """Some panels at a time, step by step.
 
-        Of all panels at once, the lines that one step writes would lie a panel apart, often at one
-        place of their pages, and drive each other out of the first cache.
+        If each step wrote to all panels, its lines would lie one panel apart, often at the same
+        page offset, and evict each other from the first cache.
         """
         w, width = self.w, self.size * self.item
         full = w.value(f"udiv i64 %count, {self.size}")
@@ -82,9 +82,12 @@ class _Packer:
         ):
             carried: Carried = [("ptr", pointer) for pointer in at]
             at = w.loop_or_skip(rounds, carried, panels(count, whole))
-        some = w.value(f"zext i1 {w.value(f'icmp ne i64 {rest}, 0')} to i64")
         last = panels(1, self._masks(rest))
-        w.loop_or_skip(some, [("ptr", pointer) for pointer in at], last)
+
+        def part() -> None:
+            last("0", at)
+
+        w.when(w.value(f"icmp ne i64 {rest}, 0"), part)
 
     def _copy(self, source: str, target: str, masks: list[str | None]) -> None:
         for part, mask in enumerate(masks):

@@ -63,7 +63,9 @@ def test_what_is_tried_first_is_right(key: str, threads: int) -> None:
 @given(st.data())
 def test_configs_of_the_space_are_right(data: st.DataObject) -> None:
     m, n, k = (data.draw(st.integers(1, most)) for most in (64, 150, 150))
-    problem, threads = parse(f"matmul:{m}x{n}x{k}"), data.draw(st.integers(1, 4))
+    attributes = data.draw(st.sampled_from(("", "/ta=1", "/bias=1", "/beta=0.5")))
+    dtype, threads = data.draw(st.sampled_from(("f32", "f64"))), data.draw(st.integers(1, 4))
+    problem = parse(f"matmul:{m}x{n}x{k}{attributes}:{dtype}")
     space = SOLVER.space(problem, device(threads))
     config = space.sample(np.random.default_rng(data.draw(st.integers(0, 1000))))
     verdict = run(problem, config, threads)
@@ -87,11 +89,21 @@ def test_it_promises_something_where_b_leaves_the_second_cache() -> None:
     assert solvers_for(parse("matmul:16x4096x4096"), here)[0].name == "thin"
 
 
+def test_many_threads_must_read_more_than_they_write() -> None:
+    assert SOLVER.promise(parse("matmul:16x4096x4096"), device(64))
+    assert not SOLVER.promise(parse("matmul:64x11008x4096"), device(64))
+    assert "larger than what they read" in SOLVER.refuses(parse("matmul:64x128x256"), device(8))
+    space = SOLVER.space(parse("matmul:1x65536x256"), device(64))
+    assert all(config["steps"] <= 4 for config in space.promising(100))
+
+
 def test_one_row_asks_for_memory_ahead_where_that_is_faster() -> None:
     def ahead(key: str) -> set[object]:
         parameters = {p.name: p for p in SOLVER.space(parse(key), device()).parameters}
-        return set(parameters["ahead"].values)
+        return set(parameters["ahead_bytes"].values)
 
     assert ahead("matmul:1x4096x4096") == {0, 1024}
     assert ahead("matmul:16x4096x4096") == {0}
-    assert run(parse("matmul:1x300x40"), Config(tile="1x4", steps=4, ahead=1024, apart=True)).right
+    for rows in (1, 2):
+        config = Config(tile="1x4", steps=4, ahead_bytes=1024, apart=True)
+        assert run(parse(f"matmul:{rows}x300x40"), config).right

@@ -2,10 +2,10 @@
 
 Such a product is bound by reading B, or nearly so. Several steps of K are taken at a time: their
 rows of B are read side by side, each from front to back, as the hardware fetches ahead best. They
-are neighbours, or lie a part of B apart, which makes them longer. C is kept in memory of its own,
-block of columns by block of columns: rows of C that lie a multiple of a page apart would drive each
-other, and those of B, out of the first cache. Threads share K out, each has a C of its own, and in
-the end all share the columns out to add these up.
+are adjacent, or lie a part of B apart: then each stream goes on from row to row. C is kept in
+memory of its own, block of columns by block of columns: rows of C that lie a multiple of a page
+apart would evict each other, and those of B, from the first cache. Threads split K, each has a C of
+its own, and in the end all split the columns to add these up.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from skipjack.core.nest import Scalar
 from skipjack.native.ir import Carried, VectorType, function
-from skipjack.solvers.loops.entry import KERNEL, run_task, share, slot, task_signature
+from skipjack.solvers.loops.entry import KERNEL, run_or_call, share, slot, task_signature
 from skipjack.solvers.loops.packed_parts import leaf_of
 from skipjack.solvers.loops.scalar import evaluated
 from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
@@ -23,10 +23,11 @@ from skipjack.solvers.loops.whole_numbers import WholeNumberWriter
 POINTERS = ("a", "b", "out", "workspace", "parallel")
 NUMBERS = (
     *("threads", "m", "n", "k", "a_row", "a_column", "b_row", "out_row"),
-    *("tiles", "thread_bytes", "scalar_bytes", "apart"),
+    *("tiles", "thread_bytes", "scalar_bytes", "is_apart"),
 )
-"""Strides and sizes in elements; `tiles` cover the rows. `apart` is 1 where the rows of B that are
-read together lie apart, else 0. After these, for each further operand: a pointer, a row stride."""
+"""Strides and sizes are in elements where they do not say bytes; `tiles` cover the rows. `is_apart`
+is 1 where the rows of B that are read together lie apart, else 0. After these, for each further
+operand: a pointer, a row stride."""
 _LINE = 64
 _EXTRA = len(POINTERS) + len(NUMBERS)
 
@@ -97,14 +98,14 @@ class _Writer(WholeNumberWriter):
 
 
 def _sweep(recipe: ThinRecipe, steps: int) -> tuple[str, set[str]]:
-    """Some steps of K for all columns: their rows of B begin at `%b`, `%apart` bytes apart.
+    """Some steps of K for all columns: their rows of B begin at `%b`, `%b_apart` bytes apart.
 
     `%scalars` holds the elements of A: of each tile, step by step, those of its rows.
     """
     w, vector = _Writer(), recipe.vector
     width, item = vector.lanes * vector.item_bytes, vector.item_bytes
     blocks, rest = w.divided("%n", recipe.columns)
-    starts = [w.mul("%apart", step) if step else "0" for step in range(steps)]
+    starts = [w.mul("%b_apart", step) if step else "0" for step in range(steps)]
 
     def tile(b: str, scalars: str, c: str, masks: Sequence[str | None]) -> None:
         places = [w.advance(c, at * width) for at in range(recipe.rows * recipe.vectors)]
@@ -144,7 +145,7 @@ def _sweep(recipe: ThinRecipe, steps: int) -> tuple[str, set[str]]:
 
     b, c = w.loop_or_skip(blocks, [("ptr", "%b"), ("ptr", "%c")], whole)
     w.when(w.value(f"icmp ne i64 {rest}, 0"), part)
-    parameters = "ptr noalias %b, i64 %apart, ptr noalias %scalars, ptr noalias %c"
+    parameters = "ptr noalias %b, i64 %b_apart, ptr noalias %scalars, ptr noalias %c"
     return w.internal(f"void @sweep_{steps}({parameters}, i64 %n, i64 %tiles)", recipe.bits)
 
 
@@ -158,16 +159,17 @@ def _task(recipe: ThinRecipe) -> tuple[str, set[str]]:
     scalars = w.advance(w.pointer("workspace"), w.mul("%index", w.number("thread_bytes")))
     c = w.advance(scalars, w.number("scalar_bytes"))
     _clear(w, recipe, c, w.mul(w.rounds(n, recipe.columns), tiles))
-    is_apart = w.value(f"icmp ne i64 {w.number('apart')}, 0")
-    apart = w.value(f"select i1 {is_apart}, i64 {rounds}, i64 1")
+    is_apart = w.value(f"icmp ne i64 {w.number('is_apart')}, 0")
+    rows_apart = w.value(f"select i1 {is_apart}, i64 {rounds}, i64 1")
     move = w.value(f"select i1 {is_apart}, i64 1, i64 {steps}")
 
     def sweep(number: int, move: str) -> Callable[[str, list[str]], list[str]]:
         def body(_: str, at: list[str]) -> list[str]:
             a, b = at
-            _gather(w, recipe, number, a, scalars, w.mul(apart, a_column))
+            _gather(w, recipe, number, a, scalars, w.mul(rows_apart, a_column))
+            b_apart = w.mul(rows_apart, b_row)
             w.emit(
-                f"call void @sweep_{number}(ptr {b}, i64 {w.mul(apart, b_row)}, ptr {scalars}, "
+                f"call void @sweep_{number}(ptr {b}, i64 {b_apart}, ptr {scalars}, "
                 f"ptr {c}, i64 {n}, i64 {tiles})"
             )
             return [w.advance(a, w.mul(move, a_column)), w.advance(b, w.mul(move, b_row))]
@@ -183,7 +185,7 @@ def _task(recipe: ThinRecipe) -> tuple[str, set[str]]:
 
     w.loop_or_skip(rounds, starting_at(begin), sweep(steps, move))
     w.loop_or_skip(rest, starting_at(w.sub(end, rest)), sweep(1, "1"))
-    return w.internal(task_signature(), 64)
+    return w.internal(task_signature(), recipe.bits)
 
 
 def _clear(w: _Writer, recipe: ThinRecipe, c: str, tiles: str) -> None:
@@ -197,7 +199,7 @@ def _clear(w: _Writer, recipe: ThinRecipe, c: str, tiles: str) -> None:
     w.loop(tiles, [("ptr", c)], one)
 
 
-def _gather(w: _Writer, recipe: ThinRecipe, steps: int, a: str, scalars: str, apart: str) -> None:
+def _gather(w: _Writer, recipe: ThinRecipe, steps: int, a: str, scalars: str, a_apart: str) -> None:
     """Elements of A, rows of a tile side by side. Rows that are missing repeat the last one."""
     item, scalar = recipe.vector.item_bytes, VectorType(recipe.vector.dtype, 1)
     m, a_row = w.number("m"), w.mul(w.number("a_row"), item)
@@ -210,7 +212,7 @@ def _gather(w: _Writer, recipe: ThinRecipe, steps: int, a: str, scalars: str, ap
             for step in range(steps):
                 place = w.advance(at[0], (step * recipe.rows + row) * item)
                 w.store(scalar, w.load(scalar, source), place)
-                source = w.advance(source, apart)
+                source = w.advance(source, a_apart)
         return [w.advance(at[0], steps * recipe.rows * item)]
 
     w.loop(w.number("tiles"), [("ptr", scalars)], tile)
@@ -271,19 +273,7 @@ def _finish(recipe: ThinRecipe) -> tuple[str, set[str]]:
 
 def _kernel() -> tuple[str, set[str]]:
     w = _Writer()
-    threads, pool = w.number("threads"), w.pointer("parallel")
-
-    def both(run: Callable[[str], None]) -> Callable[[], None]:
-        def body() -> None:
-            for name in ("task", "finish"):
-                run(name)
-
-        return body
-
-    w.either(
-        w.value(f"icmp ugt i64 {threads}, 1"),
-        both(lambda name: run_task(w, pool, threads, name)),
-        both(lambda name: w.emit(f"call void @{name}(ptr %slots, i64 0, i64 1)")),
-    )
+    for name in ("task", "finish"):
+        run_or_call(w, w.pointer("parallel"), w.number("threads"), name)
     w.emit("ret void")
     return function(w, KERNEL, 64), w.declarations

@@ -26,7 +26,7 @@ _STEPS_OF_FEW = {2: 0.05, 4: 0.0, 8: 0.06, 16: 0.3}
 """Steps that are taken at a time, and what they cost beside the best number of them."""
 _LATENCY_SUMS, _MANY_SUMS = 8, 16
 """Independent sums that keep the arithmetic busy; of more, too many are written at once."""
-_PAGE = 4096
+_PAGE, _LINE = 4096, 64
 
 
 class ThinSolver(LlvmSolver):
@@ -44,15 +44,18 @@ class ThinSolver(LlvmSolver):
             return "it knows single products whose B is stored row by row"
         if product.m > _MOST_ROWS:
             return f"the product has {product.m} rows; it is for {_MOST_ROWS} at most"
+        if device.units > 1 and device.units * product.m > product.k:
+            return "the results of its threads would be larger than what they read"
         return ""
 
     def promise(self, problem: Problem, device: Device) -> float:
-        """Much where B does not fit into the second cache."""
+        """Much where B does not fit into the second cache, and is much more than threads write."""
         product = product_of(problem)
         b_bytes = product.n * product.k * ITEM_BYTES[problem.dtype]
         far = b_bytes > (device.cache_bytes("L2") or 1 << 20)
         wide = product.n >= 8 * _lanes(problem, device)
-        return 2.0 if far and wide else 0.0
+        long = 4 * device.units * product.m <= product.k
+        return 2.0 if far and wide and long else 0.0
 
     def space(self, problem: Problem, device: Device) -> ParameterSpace:
         """Tiles that fit the registers, steps that there are."""
@@ -63,12 +66,13 @@ class ThinSolver(LlvmSolver):
             for vectors in _VECTORS
             if rows <= product.m and _registers(rows, vectors) <= registers
         ]
-        steps = tuple(number for number in _STEPS if number <= product.k) or (1,)
+        most = product.k // device.units
+        steps = tuple(number for number in _STEPS if number <= most) or (1,)
         return ParameterSpace(
             [
                 Parameter("tile", tuple(tiles)),
                 Parameter("steps", steps),
-                Parameter("ahead", (0, 1024) if product.m <= _FEW_ROWS else (0,)),
+                Parameter("ahead_bytes", (0, 1024) if product.m <= _FEW_ROWS else (0,)),
                 Parameter("apart", (False, True), stage="run"),
             ],
             order=lambda config: _estimate(config, product.m),
@@ -87,7 +91,8 @@ class ThinSolver(LlvmSolver):
         tiles = -(-product.m // recipe.rows)
         scalars = _pages(tiles * recipe.rows * recipe.steps * item)
         blocks = -(-product.n // recipe.columns)
-        room = scalars + _pages(blocks * tiles * recipe.tile_bytes)
+        # A line more: at a multiple of a page the threads' results would evict each other.
+        room = scalars + _pages(blocks * tiles * recipe.tile_bytes) + _LINE
         extras: list[Slot] = []
         for operand in product.extras:
             extras += [operand.slot, operand.row]
@@ -120,7 +125,7 @@ def _recipe(problem: Problem, device: Device, config: Config) -> ThinRecipe:
     steps = int(config["steps"])
     return ThinRecipe(
         *(rows, vectors, steps, vector, product.epilogue, len(product.extras)),
-        ahead_bytes=int(config["ahead"]),
+        ahead_bytes=int(config["ahead_bytes"]),
     )
 
 
@@ -135,6 +140,8 @@ def _estimate(config: Config, m: int) -> float:
     idle = -(-m // rows) * rows / m
     loads = (rows + vectors + 2 * sums / steps) / sums
     work = idle * max(1.0, _LATENCY_SUMS / sums) + 0.1 * loads + 0.01 * max(0, sums - _MANY_SUMS)
-    work += 0.04 if config["ahead"] else 0.0  # up to 20 % slower where B is in memory
+    # Asking ahead took 20 % off the time where B was in the third cache and its rows not aligned,
+    # and added as much where it was in memory.
+    work += 0.04 if config["ahead_bytes"] else 0.0
     near = 0.0 if config["apart"] else 0.1 if m <= _FEW_ROWS else 0.005
     return work + near + (_STEPS_OF_FEW if m <= _FEW_ROWS else _STEPS).get(steps, 0.0)
