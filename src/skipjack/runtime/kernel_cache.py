@@ -128,7 +128,7 @@ class ReleasedKernels:
 def release_kernels(
     settings: Settings, digests: Collection[str], unused_since_ns: int, *, dry_run: bool = False
 ) -> ReleasedKernels:
-    """Remove these artifacts, except those that an entry names or that programs look up or run here.
+    """Remove these artifacts, except those that an entry names or that programs use here.
 
     What somebody has built or used since `unused_since_ns` stays: it may have been put there again.
     """
