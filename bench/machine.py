@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from skipjack.core.device import Device
+from skipjack.errors import SkipjackError
 from skipjack.native import llvm, named_cpu
 
 FORMAT = 1
@@ -59,7 +60,10 @@ def hold_to(text: str) -> str:
 
     They read it when they are loaded: `library_threads` starts this program over.
     """
-    level = named_cpu.describe(text).level
+    try:
+        level = named_cpu.describe(text).level
+    except SkipjackError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
     if level not in _HELD:
         known = ", ".join(_HELD)
         raise argparse.ArgumentTypeError(f"{text} has {level}; libraries can be held to {known}")

@@ -7,10 +7,12 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Event
 
 import pytest
 
+import skipjack
 from processes import PATIENCE_S
 from skipjack.errors import SkipjackError
 from skipjack.runtime.checks import StillCheckingError, beside, checked_beside, forget_checks
@@ -136,3 +138,19 @@ def test_not_more_outcomes_are_kept_than_said(monkeypatch: pytest.MonkeyPatch) -
         except StillCheckingError as error:
             assert error.check.finished.wait(PATIENCE_S)
     assert len(beside._checks) <= 4
+
+
+def test_a_config_that_is_named_waits_for_its_turn(user_dir: Path) -> None:
+    begun = Event()
+
+    def slowly() -> KernelCode:
+        begun.set()
+        time.sleep(0.3)
+        return CODE
+
+    with pytest.raises(StillCheckingError):
+        checked_beside("another kernel", slowly, 0.0)
+    assert begun.wait(PATIENCE_S)
+    kernel = skipjack.lookup("add:96", solver="nest", config={"schedule": "i:32 i/v"})
+    assert kernel is not None
+    assert kernel.source == "explicit"

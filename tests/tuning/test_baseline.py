@@ -132,6 +132,15 @@ def test_a_noisy_library_hinders_no_verdict_if_it_is_far_behind(
         run.close()
 
 
+def test_a_library_that_is_slower_than_the_default_is_not_banked(tuner: Tuner) -> None:
+    costs = {"winner": 3000.0, "default": 1000.0, "library": 2000.0}
+    result = judged(tuner, "matmul:32x32x64", "microkernel", costs)
+    assert result.status is Outcome.RESERVED
+    entry = tuner.context.bank.lookup(result.problem.key, tuner.context.device.class_key)
+    assert entry is not None
+    assert entry.solver == "nest"
+
+
 def test_a_faster_library_is_what_the_bank_says(tuner: Tuner) -> None:
     costs = {"winner": 2000.0, "default": 3000.0, "library": 1000.0}
     result = judged(tuner, "matmul:32x32x56", "microkernel", costs)

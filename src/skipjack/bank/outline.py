@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
+from weakref import WeakSet
 
 from skipjack.reading import open_plain
 
@@ -43,6 +44,19 @@ def family_of(problem: str) -> tuple[Family, str]:
     return (operation, rest[end:]), rest[:end]
 
 
+_files: WeakSet[OutlineFile] = WeakSet()
+
+
+def _after_fork() -> None:
+    """In a forked process: another thread may have been reading, and have left it half read."""
+    for file in _files:
+        file.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 class OutlineFile:
     """The outline of a bank's file, made when it is asked for. Several threads may ask."""
 
@@ -52,6 +66,11 @@ class OutlineFile:
         """Inode, date and size of what was read."""
         self._outline = Outline()
         self._reading = Lock()
+        _files.add(self)
+
+    def forget(self) -> None:
+        """Read it anew when it is asked for next; nobody may be reading it."""
+        self._seen, self._outline, self._reading = (0, 0, 0), Outline(), Lock()
 
     def get(self) -> Outline:
         """Of the file as it is; `OSError`, other than for a missing one."""

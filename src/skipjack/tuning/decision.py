@@ -159,7 +159,12 @@ class Decision:
                 and incumbent.kernel not in (self.winner.kernel, rival.kernel)
                 and not self._beats(rival, incumbent)
             )
-            return Outcome.KEPT if stays else Outcome.VENDOR
+            if stays:
+                return Outcome.KEPT
+            default = self.default
+            if default is not None and self._timed(default) and self._beats(default, rival):
+                return Outcome.RESERVED  # a solver was named that loses to both
+            return Outcome.VENDOR
         found = self._beside_what_was_used()
         return Outcome.RESERVED if found is Outcome.KEPT and self._gives_way() else found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
 from skipjack.core.config import Config, Value
@@ -46,10 +47,19 @@ def explicit_answer(
     if config is None:
         raise UsageError(f"solver {solver} builds kernels of configs: give config= as well")
     candidate = Candidate(problem, solver, Config(dict(config)))
+    find = functools.partial(
+        candidate_code,
+        *(candidate, device, question.settings),
+        whose="the",
+        patience_s=question.patience_s,
+    )
     try:
-        code = candidate_code(
-            *(candidate, device, question.settings), whose="the", patience_s=question.patience_s
-        )
+        try:
+            code = find()
+        except StillCheckingError as waits:
+            # Others are checked first, and no other answer will do meanwhile.
+            waits.check.finished.wait(question.patience_s)
+            code = find()
     except (UselessEntryError, StillCheckingError) as error:
         raise UsageError(f"{problem.key}: {error}") from error
     return answer_of(question, code, source, solver, config, again, is_banked=is_banked)
