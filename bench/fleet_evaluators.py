@@ -22,8 +22,8 @@ from skipjack.fleet.engines.local import LocalEngine
 from skipjack.fleet.records import Label, Plan
 from skipjack.fleet.runs import RunRequest
 from skipjack.fleet.states import Stage
+from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.problems import NewProblem
 from skipjack.interrupt import Interrupt
 from skipjack.native import cpu
 from skipjack.settings import Settings

@@ -15,12 +15,12 @@ from skipjack.fleet.records import Label, Plan, Want
 from skipjack.fleet.runs import RunRequest
 from skipjack.fleet.settlements import settlement_of
 from skipjack.fleet.states import Stage, State
-from skipjack.fleet.store import tables
-from skipjack.fleet.store.connecting import engine_for
+from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.problems import NewProblem
+from skipjack.fleet.store.schema import tables
+from skipjack.fleet.store.sql.connecting import engine_for
+from skipjack.fleet.store.sql.urls import database_url
 from skipjack.fleet.store.store import Store
-from skipjack.fleet.store.urls import database_url
 from skipjack.fleet.task import Outcome
 from skipjack.interrupt import Interrupt
 from skipjack.native import cpu

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from skipjack.fleet.importing import ImportOptions, import_file
 from skipjack.fleet.importing.lines import line_blocks
+from skipjack.fleet.store.jobs.problems import Added, NewProblem
 from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.problems import Added, NewProblem
 
 _COMMAND = (
     "MIOpen(HIP): Command [LogCmdConvolution] ./bin/MIOpenDriver conv -n {n} -c {c} -H {h} -W {w} "

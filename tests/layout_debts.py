@@ -7,7 +7,6 @@ LARGE = {
     "core": 29,
     "execute": 24,
     "fleet": 22,
-    "fleet/store": 44,
     "integrations": 21,
     "interop/miopen": 30,
     "report": 29,
@@ -171,7 +170,7 @@ NAMES = {
     "Bench": "solvers/miopen sweep",
     "Block": "execute solvers/gpu",
     "Bounds": "interop/miopen search",
-    "Column": "fleet/store ledger",
+    "Column": "fleet/store/sql ledger",
     "Command": "interop plans sweep/commands",
     "Counting": "core fleet/release/results",
     "Driver": "fleet/engines gpu",
@@ -208,7 +207,7 @@ NAMES = {
     "StagedSolver": "solvers/gpu solvers/loops",
     "Standing": "fleet plans testing",
     "State": "fleet fleet/bundle fleet/machines",
-    "Step": "core fleet/store plans search/scripted solvers/convolution",
+    "Step": "core fleet/store/jobs plans search/scripted solvers/convolution",
     "Subject": "core fleet/release/compare",
     "Target": "native solvers/gpu",
     "Task": "execute fleet",
@@ -216,6 +215,6 @@ NAMES = {
     "Timing": "execute fleet/release/compare",
     "Verdict": "execute fleet/release/compare",
     "Walk": "solvers/convolution solvers/loops",
-    "Wanted": "fleet/machines fleet/release/results fleet/store",
+    "Wanted": "fleet/machines fleet/release/results fleet/store/claims",
 }
 """Names of public classes that are in several folders, and in which."""

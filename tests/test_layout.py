@@ -120,6 +120,9 @@ CLEAN = ("runtime", "solvers/cpu/nest")
 """Never in the lists of `layout_debts`, nor is any package that is not there today."""
 MOST_FILES = 20
 
+HOUSES = ("fleet/store",)
+"""Folders whose `__init__` is the API of their sub-folders too."""
+
 HEAVY = ("llvmlite", "numpy", "torch", "triton", "ray", "sqlalchemy", "yaml")
 
 
@@ -202,6 +205,9 @@ def reached(name: str) -> tuple[str, str]:
     deepest = max(at for at in range(len(parts) + 1) if "/".join(parts[:at]) in FOLDERS)
     folder, rest = "/".join(parts[:deepest]), parts[deepest:]
     is_module = bool(rest) and (ROOT / folder / f"{rest[0]}.py").exists()
+    for house in HOUSES:
+        if folder.startswith(f"{house}/"):
+            return house, "/".join([folder.removeprefix(f"{house}/"), *rest[:is_module]])
     return folder, rest[0] if is_module else ""
 
 

@@ -29,7 +29,7 @@ from skipjack.core.study import Study
 from skipjack.fleet.projecting import project
 from skipjack.fleet.records import Job, Plan
 from skipjack.fleet.states import Standing, State
-from skipjack.fleet.store.jobs import JobResult
+from skipjack.fleet.store.jobs.jobs import JobResult
 from skipjack.ledger import Ledger, VerdictRecord
 
 PROBLEM = Problem("matmul", (8, 8, 8))

@@ -20,9 +20,9 @@ from skipjack.execute import device_lock
 from skipjack.fleet.engine import Host
 from skipjack.fleet.records import Label, Plan, Settlement, Want
 from skipjack.fleet.states import Failed, Stage
-from skipjack.fleet.store import tables
+from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.problems import NewProblem
+from skipjack.fleet.store.schema import tables
 from skipjack.native import cpu
 from skipjack.processes import ProcessIdentity
 from skipjack.report.escaping import escaped, uncoloured

@@ -13,8 +13,8 @@ from skipjack.cli.main import app
 from skipjack.fleet.engine import Host, RunningLog
 from skipjack.fleet.records import Claim, Label, Plan, Settlement, Want
 from skipjack.fleet.states import Built, Stage
+from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.problems import NewProblem
 from skipjack.fleet.store.store import Store
 from skipjack.processes import ProcessIdentity
 

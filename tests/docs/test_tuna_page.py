@@ -25,9 +25,9 @@ from skipjack.fleet.engine import Host
 from skipjack.fleet.machines.registration import Registration
 from skipjack.fleet.records import Label, Plan
 from skipjack.fleet.runs import RunRequest
-from skipjack.fleet.store import tables
+from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.problems import NewProblem
+from skipjack.fleet.store.schema import tables
 from stand_ins import stand_in
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -18,10 +18,10 @@ from skipjack.fleet.engine import Done, Host, RunningLog, Slot
 from skipjack.fleet.records import Label, Plan, Want
 from skipjack.fleet.runs import RunRequest, RunSummary
 from skipjack.fleet.states import MOST_FAILURES, Stage, State
-from skipjack.fleet.store import machines
-from skipjack.fleet.store.bundling import Wanted
+from skipjack.fleet.store.claims.bundling import Wanted
+from skipjack.fleet.store.jobs.problems import NewProblem
+from skipjack.fleet.store.machines import machines
 from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.problems import NewProblem
 from skipjack.fleet.store.store import Store
 from skipjack.fleet.task import Outcome, Task
 from skipjack.interrupt import Interrupt

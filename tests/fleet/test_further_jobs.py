@@ -13,8 +13,8 @@ from skipjack.bank import Bank, BankEntry
 from skipjack.fleet.further_jobs import make_finds, make_kernels, make_searches
 from skipjack.fleet.records import FIND, KERNELS, JobKind, Known, Label, Plan
 from skipjack.fleet.states import State
+from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.problems import NewProblem
 from skipjack.fleet.store.store import Store
 from skipjack.native import cpu
 from skipjack.solvers import find_solver

@@ -26,8 +26,8 @@ from skipjack.fleet.importing import (
     parse_batches,
 )
 from skipjack.fleet.importing.lines import LONGEST, line_blocks
+from skipjack.fleet.store.jobs.problems import Added, NewProblem
 from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.problems import Added, NewProblem
 from skipjack.fleet.store.store import Store
 
 CONV = "MIOpenDriver conv -n 8 -c 64 -H 28 -W 28 -k 96 -y 3 -x 3 -p 1 -q 1"

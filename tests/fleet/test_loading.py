@@ -12,8 +12,8 @@ from skipjack.core.device import Device
 from skipjack.errors import UsageError
 from skipjack.fleet.loading import Planned, Selection, Terms, plan_jobs
 from skipjack.fleet.records import Plan
-from skipjack.fleet.store.devices import SeenClass
-from skipjack.fleet.store.problems import ProblemRow
+from skipjack.fleet.store.jobs.problems import ProblemRow
+from skipjack.fleet.store.machines.devices import SeenClass
 from skipjack.fleet.toolchain import toolchain
 from skipjack.operations import parse
 from skipjack.solvers import find_solver

@@ -18,8 +18,8 @@ from skipjack.fleet.projecting import project
 from skipjack.fleet.records import Job, JobKind, Label, Want
 from skipjack.fleet.settlements import settlement_of
 from skipjack.fleet.states import Stage, State
-from skipjack.fleet.store import tables
 from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.store import Store
 from skipjack.fleet.work import Worker, make_worker
 from skipjack.gpu.opening import only_drivers

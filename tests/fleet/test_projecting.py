@@ -19,9 +19,9 @@ from skipjack.errors import UsageError
 from skipjack.fleet.projecting import project
 from skipjack.fleet.records import Job, Label, Plan
 from skipjack.fleet.states import Standing, State
-from skipjack.fleet.store.jobs import JobResult
+from skipjack.fleet.store.jobs.jobs import JobResult
+from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.problems import NewProblem
 from skipjack.ledger import Ledger, VerdictRecord
 from skipjack.operations import parse
 

@@ -8,8 +8,8 @@ import pytest
 
 from skipjack.fleet.records import KERNELS
 from skipjack.fleet.shipping import winners
-from skipjack.fleet.store.artifacts import Fetched
-from skipjack.fleet.store.verdicts import JobVerdict
+from skipjack.fleet.store.claims.artifacts import Fetched
+from skipjack.fleet.store.jobs.verdicts import JobVerdict
 from skipjack.solvers import find_solver
 
 DATA = b"machine code"

@@ -23,7 +23,7 @@ from skipjack.fleet.records import Claim, Machine, Settlement, Want
 from skipjack.fleet.runs import RunProgress, RunRequest, RunSummary
 from skipjack.fleet.settlements import settlement_of
 from skipjack.fleet.states import Failed, Lost, Stage, State
-from skipjack.fleet.store.devices import describable
+from skipjack.fleet.store.machines.devices import describable
 from skipjack.fleet.task import Task
 from skipjack.interrupt import Interrupt
 from skipjack.processes import this_process

@@ -14,9 +14,9 @@ from skipjack.core.device import Device
 from skipjack.errors import SkipjackError
 from skipjack.fleet.records import FIND, KERNELS, JobKind, Known, Label, Plan
 from skipjack.fleet.states import State
-from skipjack.fleet.store.aborting import ResetCount
-from skipjack.fleet.store.devices import SeenClass, by_name
-from skipjack.fleet.store.jobs import AddedJobs
+from skipjack.fleet.store.jobs.aborting import ResetCount
+from skipjack.fleet.store.jobs.jobs import AddedJobs
+from skipjack.fleet.store.machines.devices import SeenClass, by_name
 from skipjack.fleet.toolchain import toolchain
 from skipjack.fleet.winners import same_kernel
 from skipjack.solvers import find_solver, names

@@ -16,8 +16,8 @@ from skipjack.core.dtypes import DTYPES, listed
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
 from skipjack.fleet.records import MIOPEN, JobKind, Plan
-from skipjack.fleet.store.devices import SeenClass, by_name, several, told_apart
-from skipjack.fleet.store.problems import ProblemRow
+from skipjack.fleet.store.jobs.problems import ProblemRow
+from skipjack.fleet.store.machines.devices import SeenClass, by_name, several, told_apart
 from skipjack.fleet.toolchain import toolchain
 from skipjack.gpu.architectures import KNOWN
 from skipjack.gpu.describing import named_gpu, names_gpu, refusal_of_arch

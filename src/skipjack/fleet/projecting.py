@@ -16,7 +16,7 @@ from typing import Protocol
 from skipjack.bank import Bank, BankEntry, Changes
 from skipjack.bank.bank import PROJECTED
 from skipjack.errors import UsageError
-from skipjack.fleet.store.jobs import JobResult
+from skipjack.fleet.store.jobs.jobs import JobResult
 from skipjack.ledger import Ledger
 from skipjack.ledger.facts import read_facts
 

@@ -18,8 +18,8 @@ from skipjack.solvers.identity import definition_digest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skipjack.fleet.store.artifacts import Fetched
-    from skipjack.fleet.store.verdicts import JobVerdict
+    from skipjack.fleet.store.claims.artifacts import Fetched
+    from skipjack.fleet.store.jobs.verdicts import JobVerdict
 
 
 class Shelves(Protocol):
@@ -126,7 +126,7 @@ def artifact(store: Shelves, label: str, digest: str, what: str) -> bytes:
 
 
 def _record(job: JobVerdict) -> KernelRecord | None:
-    from skipjack.fleet.store.devices import by_name, of_record
+    from skipjack.fleet.store.machines.devices import by_name, of_record
 
     verdict: Mapping[str, Any] = job.result
     if job.solver == FIND:  # a library may be first; what ships is the fastest that was built

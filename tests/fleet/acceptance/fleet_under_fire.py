@@ -18,8 +18,8 @@ from processes import PATIENCE_S
 from skipjack.errors import StorageError
 from skipjack.fleet.records import Label, Plan
 from skipjack.fleet.states import State
+from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.problems import NewProblem
 from skipjack.fleet.store.store import Store
 from skipjack.native import cpu
 

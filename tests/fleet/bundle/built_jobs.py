@@ -13,8 +13,8 @@ from skipjack.fleet.bundle.manifest import Slice
 from skipjack.fleet.engine import Host
 from skipjack.fleet.records import Claim, Label, Plan, Settlement, Want
 from skipjack.fleet.states import Built, Stage
-from skipjack.fleet.store.bundling import Wanted
-from skipjack.fleet.store.problems import NewProblem
+from skipjack.fleet.store.claims.bundling import Wanted
+from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.store import Store
 from skipjack.processes import ProcessIdentity
 

@@ -19,7 +19,7 @@ from skipjack.fleet.records import Label, Plan, Want
 from skipjack.fleet.seal import FILE_NAME
 from skipjack.fleet.settlements import settlement_of
 from skipjack.fleet.states import Stage, State
-from skipjack.fleet.store.problems import NewProblem
+from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.store import Store
 from skipjack.fleet.work import make_worker
 from skipjack.processes import ProcessIdentity

@@ -16,8 +16,8 @@ from skipjack.fleet.bundle.importing import import_bundle
 from skipjack.fleet.records import Settlement
 from skipjack.fleet.seal import VARIABLE
 from skipjack.fleet.states import Stage, State, Told
-from skipjack.fleet.store import tables
 from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.store import Store
 
 

@@ -14,8 +14,8 @@ from skipjack.fleet.bundle.contents import jobs_with, read_task
 from skipjack.fleet.bundle.exporting import export_bundle
 from skipjack.fleet.bundle.manifest import Slice
 from skipjack.fleet.states import Stage, State
-from skipjack.fleet.store import tables
-from skipjack.fleet.store.bundling import Wanted
+from skipjack.fleet.store.claims.bundling import Wanted
+from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.store import Store
 from skipjack.processes import ProcessIdentity
 

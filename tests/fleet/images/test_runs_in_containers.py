@@ -11,8 +11,8 @@ from image_stand_ins import ID, StandIn
 from skipjack.fleet.images.identity import Identity
 from skipjack.fleet.images.noting import note_image
 from skipjack.fleet.records import Label, Plan
+from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.problems import NewProblem
 from skipjack.native import cpu
 from skipjack.operations import parse
 

@@ -11,11 +11,11 @@ from sqlalchemy import func, select, update
 
 from skipjack.fleet.records import Label, Plan
 from skipjack.fleet.states import State
-from skipjack.fleet.store import tables
-from skipjack.fleet.store.artifacts import Fetched
-from skipjack.fleet.store.problems import NewProblem
+from skipjack.fleet.store.claims.artifacts import Fetched
+from skipjack.fleet.store.jobs.problems import NewProblem
+from skipjack.fleet.store.jobs.verdicts import JobVerdict
+from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.store import Store
-from skipjack.fleet.store.verdicts import JobVerdict
 
 CONV = "conv2d:n4c16h14w14k16y3x3p1q1:f32:NCHW:fwd"
 CONV_KEY = "16-14-14-3x3-16-14-14-4-1x1-1x1-1x1-0-NCHW-FP32-F"

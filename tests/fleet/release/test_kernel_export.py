@@ -17,7 +17,7 @@ from skipjack.fleet.release.export.kernel_export import (
     kernels_in_label,
 )
 from skipjack.fleet.release.results.config_text import config_of
-from skipjack.fleet.store.verdicts import JobVerdict
+from skipjack.fleet.store.jobs.verdicts import JobVerdict
 from skipjack.interop.miopen import KernelRow, read_kernel_db
 
 SLOW, FAST, PACKED = b"slow code" * 50, b"fast code" * 50, b"packed code"

@@ -12,8 +12,8 @@ from skipjack.errors import CorruptFileError, NewerFormatError, UsageError
 from skipjack.fleet.records import Plan
 from skipjack.fleet.release.results.json_lines import write_lines
 from skipjack.fleet.release.results.sources import found_in_bank, found_in_file, found_in_label
+from skipjack.fleet.store.jobs.verdicts import JobVerdict
 from skipjack.fleet.store.store import Store
-from skipjack.fleet.store.verdicts import JobVerdict
 from skipjack.interop.miopen.converting import convert
 
 FOUND = {"solvers": [row("winograd4", 900.0, config={"tile": 4}), row("direct", 1000.0)]}
@@ -42,7 +42,7 @@ def test_a_labels_finds_are_rankings(shelf: Store) -> None:
 
 
 def test_many_pages_of_jobs_come_once_each(shelf: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skipjack.fleet.store.verdicts._PAGE", 2)
+    monkeypatch.setattr("skipjack.fleet.store.jobs.verdicts._PAGE", 2)
     keys = [f"matmul:{size}x8x8:f32" for size in range(1, 8)]
     for key in keys:
         add_job(shelf, Plan(key, CPU, "find"), FOUND)

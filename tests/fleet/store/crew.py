@@ -14,8 +14,8 @@ from skipjack.core.device import Device
 from skipjack.fleet.engine import Host
 from skipjack.fleet.records import Claim, Job, Label, Plan, Settlement, Want
 from skipjack.fleet.states import Built, Event, Stage, State, Told
-from skipjack.fleet.store import tables
-from skipjack.fleet.store.problems import NewProblem
+from skipjack.fleet.store.jobs.problems import NewProblem
+from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.store import Store
 from skipjack.fleet.task import Task
 from skipjack.processes import ProcessIdentity

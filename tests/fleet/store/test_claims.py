@@ -10,8 +10,8 @@ from crew import LABEL, SKYLAKE, ZEN, Crew, crew, load, on_sqlite, only, states
 from skipjack.errors import UsageError
 from skipjack.fleet.records import Label, Plan, Want
 from skipjack.fleet.states import ArtifactLost, Built, Failed, Stage, State
+from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.problems import NewProblem
 from skipjack.fleet.store.store import Store
 
 

@@ -9,9 +9,9 @@ from skipjack.errors import UsageError
 from skipjack.fleet.engine import Host
 from skipjack.fleet.records import Label, Plan
 from skipjack.fleet.states import State
-from skipjack.fleet.store import tables
-from skipjack.fleet.store.counting import BY
-from skipjack.fleet.store.problems import NewProblem
+from skipjack.fleet.store.jobs.counting import BY
+from skipjack.fleet.store.jobs.problems import NewProblem
+from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.store import Store
 
 ON_SQLITE = pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)

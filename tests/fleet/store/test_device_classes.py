@@ -12,7 +12,7 @@ from skipjack.fleet.engine import Host
 from skipjack.fleet.loading import Selection, Terms, plan_jobs
 from skipjack.fleet.records import Label, Plan
 from skipjack.fleet.states import Built, Stage, State, Told
-from skipjack.fleet.store.problems import NewProblem
+from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.store import Store
 from skipjack.processes import ProcessIdentity
 

@@ -13,11 +13,12 @@ from skipjack.errors import UsageError
 from skipjack.fleet.engine import Host
 from skipjack.fleet.records import Label, Plan
 from skipjack.fleet.states import Stage, Standing, State
-from skipjack.fleet.store import devices, tables
-from skipjack.fleet.store.jobs import AddedJobs
-from skipjack.fleet.store.problems import NewProblem
+from skipjack.fleet.store.jobs.jobs import AddedJobs
+from skipjack.fleet.store.jobs.problems import NewProblem
+from skipjack.fleet.store.jobs.stories import LogText
+from skipjack.fleet.store.machines import devices
+from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.store import Store
-from skipjack.fleet.store.stories import LogText
 
 ON_SQLITE = pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 """Where all databases are asked the same."""

@@ -9,8 +9,8 @@ import pytest
 from skipjack.errors import UsageError
 from skipjack.fleet.records import Label, Plan
 from skipjack.fleet.states import State
-from skipjack.fleet.store.labels import LabelSummary
-from skipjack.fleet.store.problems import NewProblem
+from skipjack.fleet.store.jobs.labels import LabelSummary
+from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.store import Store
 
 ON_SQLITE = pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)

@@ -9,7 +9,7 @@ from sqlalchemy import update
 
 from skipjack.fleet.engine import Host
 from skipjack.fleet.states import MOST_LOSSES, Built, Stage, State
-from skipjack.fleet.store import tables
+from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.store import Store
 from skipjack.processes import began, this_process
 

@@ -11,14 +11,14 @@ from skipjack.fleet.engine import Host
 from skipjack.fleet.machines.registration import Registration
 from skipjack.fleet.records import Settlement
 from skipjack.fleet.states import Built, Event, Failed, Lost, Stage
-from skipjack.fleet.store import tables
-from skipjack.fleet.store.machines import (
+from skipjack.fleet.store.machines.machines import (
     FIRST_PAUSE_S,
     LONGEST_PAUSE_S,
     MOST_FAILURES,
     MOST_LOSSES,
     pause_after,
 )
+from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.store import Store
 
 

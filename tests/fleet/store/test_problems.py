@@ -8,10 +8,10 @@ import pytest
 from crew import LABEL, ZEN, crew, load
 
 from skipjack.errors import UsageError
-from skipjack.fleet.store import bulk
+from skipjack.fleet.store.jobs.problem_list import ProblemFilter
+from skipjack.fleet.store.jobs.problems import Added, NewProblem, Provenance
 from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.problem_list import ProblemFilter
-from skipjack.fleet.store.problems import Added, NewProblem, Provenance
+from skipjack.fleet.store.sql import statements
 from skipjack.fleet.store.store import Store
 
 ON_SQLITE = pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
@@ -63,7 +63,7 @@ def test_tag_only_tags_what_is_known_and_imports_nothing(store: Store) -> None:
 def test_more_than_one_statement_holds_are_imported(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk.chunks, "__defaults__", (3,))
+    monkeypatch.setattr(statements.chunks, "__defaults__", (3,))
     assert store.add_problems([*CONV, *MATMUL], "t") == Added(10, 0, 10)
     assert keys(store, tag="t") == {problem.key for problem in (*CONV, *MATMUL)}
 
@@ -76,7 +76,7 @@ def test_what_recurs_stays_so_and_empty_provenance_is_filled(store: Store) -> No
     with store._engine.connect() as connection:
         from sqlalchemy import select
 
-        from skipjack.fleet.store.tables import problem_tags as tags
+        from skipjack.fleet.store.schema.tables import problem_tags as tags
 
         said = connection.execute(select(tags.c.source, tags.c.model).order_by(tags.c.source))
         assert [*said] == [("customer A", "resnet50"), ("customer B", "resnet50")]
@@ -127,7 +127,7 @@ def test_two_imports_at_once_add_every_problem_once(store: Store, store_url: str
     def add(problems: list[NewProblem]) -> None:
         with open_store(store_url) as mine:
             start.wait()
-            for chunk in bulk.chunks(problems, 300):
+            for chunk in statements.chunks(problems, 300):
                 counted.append(mine.add_problems(chunk, "t"))
 
     orders = (given, given[::-1], given[750:] + given[:750])

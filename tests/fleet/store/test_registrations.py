@@ -13,8 +13,9 @@ from skipjack.errors import UsageError
 from skipjack.fleet.engine import Host
 from skipjack.fleet.machines.registration import Registration
 from skipjack.fleet.states import Stage
-from skipjack.fleet.store import registrations, tables
+from skipjack.fleet.store.machines import registrations
 from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.store import Store
 
 GPU7 = Registration("gpu7", "10.0.0.7", 2222, "tuner", "gfx908/120", 8, remarks="r", python="/p")

@@ -16,7 +16,7 @@ from skipjack.fleet.states import (
     State,
     Told,
 )
-from skipjack.fleet.store.settling import MOST_LOGS
+from skipjack.fleet.store.claims.settling import MOST_LOGS
 from skipjack.fleet.store.store import Store
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, delete, update
 
 from skipjack.fleet.seal import seal
 from skipjack.fleet.states import Stage, State
-from skipjack.fleet.store import tables
+from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.store import Store
 
 CODE = bytes(range(256)) * 5

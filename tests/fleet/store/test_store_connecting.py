@@ -11,10 +11,11 @@ from sqlalchemy import make_url, text
 from sqlalchemy.exc import DBAPIError
 
 from skipjack.errors import StorageError
-from skipjack.fleet.store import clock, opening
-from skipjack.fleet.store.connecting import engine_for
+from skipjack.fleet.store import opening
+from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.problems import NewProblem
+from skipjack.fleet.store.sql import clock
+from skipjack.fleet.store.sql.connecting import engine_for
 from skipjack.fleet.store.store import Store
 from skipjack.settings import Settings
 from small_disks import disk, make_read_only, mounted

@@ -15,8 +15,8 @@ from skipjack.core.trial import Status, Trial
 from skipjack.fleet.further_jobs import make_kernels, make_searches
 from skipjack.fleet.records import FIND, KERNELS, JobKind, Known, Label, Plan
 from skipjack.fleet.states import Built, Stage, State, Told
-from skipjack.fleet.store import bulk
 from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.store.sql import statements
 from skipjack.fleet.store.store import Store
 from skipjack.fleet.task import Task
 from skipjack.ledger import Ledger
@@ -166,7 +166,7 @@ def test_a_job_that_another_run_makes_meanwhile_stays_as_it_is(
     for size in (1, 2):
         add(store, FIND, "before", size)
         finish(crew(store), JobKind.FIND, RANKED, "before")
-    inserting = bulk.insert_new
+    inserting = statements.insert_new
 
     def overtaken(*arguments: Any) -> int:
         monkeypatch.undo()
@@ -174,7 +174,7 @@ def test_a_job_that_another_run_makes_meanwhile_stays_as_it_is(
             add(other, FIND)
         return inserting(*arguments)
 
-    monkeypatch.setattr(bulk, "insert_new", overtaken)
+    monkeypatch.setattr(statements, "insert_new", overtaken)
     pairs = [(f"matmul:{size}x8x8", ZEN.name) for size in (1, 2)]
     facts = rows(store, "rounds")
     assert store.take_over(LABEL, pairs, {ZEN.name: "today"}) == 1

@@ -18,10 +18,11 @@ from skipjack.errors import StorageError
 from skipjack.fleet.engine import Host
 from skipjack.fleet.records import Label, Plan, Settlement, Want
 from skipjack.fleet.states import Failed, Stage, State
-from skipjack.fleet.store import connecting, tables
+from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.problems import NewProblem
-from skipjack.fleet.store.retrying import Patience
+from skipjack.fleet.store.schema import tables
+from skipjack.fleet.store.sql import connecting
+from skipjack.fleet.store.sql.retrying import Patience
 from skipjack.fleet.store.store import Store
 from skipjack.processes import ProcessIdentity
 

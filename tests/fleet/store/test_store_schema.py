@@ -16,12 +16,13 @@ from sqlalchemy.exc import DBAPIError
 from processes import PATIENCE_S
 from skipjack.core.device import Device
 from skipjack.errors import NewerFormatError, StorageError
-from skipjack.fleet.store import migrations, opening, schema
-from skipjack.fleet.store.connecting import engine_for
-from skipjack.fleet.store.devices import record_of
+from skipjack.fleet.store import opening
+from skipjack.fleet.store.machines.devices import record_of
 from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.store.schema import migrations, revisions
+from skipjack.fleet.store.schema.tables import metadata
+from skipjack.fleet.store.sql.connecting import engine_for
 from skipjack.fleet.store.store import Store
-from skipjack.fleet.store.tables import metadata
 
 
 @pytest.fixture
@@ -36,19 +37,19 @@ def engine(store_url: str) -> Iterator[Engine]:
 
 def _forget(connection: Connection) -> None:
     """Empty the database."""
-    schema.views.drop(connection)
+    revisions.views.drop(connection)
     metadata.drop_all(connection)
     connection.execute(text(f"DROP TABLE {migrations.VERSION_TABLE}"))
 
 
 def test_a_fresh_schema_equals_the_migrated_one(engine: Engine) -> None:
     with engine.begin() as connection:
-        schema.create(connection)
+        revisions.create(connection)
     with engine.begin() as connection:
         fresh = described(connection)
         _forget(connection)
     with engine.begin() as connection:
-        schema.upgrade(connection)
+        revisions.upgrade(connection)
     with engine.begin() as connection:
         migrated = described(connection)
     assert fresh.keys() == migrated.keys()
@@ -80,7 +81,7 @@ def test_labels_of_older_stores_are_for_what_their_jobs_were_built_for(
     records = {"seen": record_of(newer), "built": record_of(older)}
     key = '"key"' if engine.dialect.name != "mysql" else "`key`"
     with engine.begin() as connection:
-        schema._run_alembic(connection, "0006")
+        revisions._run_alembic(connection, "0006")
         for words in _OF_A_LABEL:
             needed = {name: text for name, text in records.items() if f":{name}" in words}
             connection.execute(text(words.format(key=key)), needed)
@@ -97,7 +98,7 @@ def test_the_revisions_are_those_that_alembic_finds() -> None:
     from alembic.script import ScriptDirectory
 
     config = Config()
-    config.set_main_option("script_location", "skipjack.fleet.store:migrations")
+    config.set_main_option("script_location", "skipjack.fleet.store.schema:migrations")
     walk = ScriptDirectory.from_config(config).walk_revisions()
     assert tuple(reversed([script.revision for script in walk])) == migrations.REVISIONS
 
@@ -123,12 +124,14 @@ def test_an_older_file_is_upgraded_and_an_older_server_only_on_request(
     store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _set_version(store, "0000")
-    for module in (schema, opening):
+    for module in (revisions, opening):
         monkeypatch.setattr(module, "REVISIONS", ("0000", migrations.REVISIONS[-1]))
     # What the revision does is for the test above to see.
     ran: list[str] = []
     monkeypatch.setattr(
-        schema, "_run_alembic", lambda connection, target: (ran.append(target), _stamp(connection))
+        revisions,
+        "_run_alembic",
+        lambda connection, target: (ran.append(target), _stamp(connection)),
     )
     if store_url.startswith("sqlite"):
         open_store(store_url).close()
@@ -144,12 +147,12 @@ def test_an_older_file_is_upgraded_and_an_older_server_only_on_request(
 
 
 def _stamp(connection: Connection) -> None:
-    schema._stamp(connection, migrations.REVISIONS[-1])
+    revisions._stamp(connection, migrations.REVISIONS[-1])
 
 
 def _set_version(store: Store, revision: str) -> None:
     with store._engine.begin() as connection:
-        schema._stamp(connection, revision)
+        revisions._stamp(connection, revision)
 
 
 def test_a_database_of_others_is_left_alone(store_url: str, engine: Engine) -> None:
@@ -163,8 +166,8 @@ def test_a_database_of_others_is_left_alone(store_url: str, engine: Engine) -> N
 
 def test_a_creation_that_was_cut_off_is_finished(store_url: str, engine: Engine) -> None:
     with engine.begin() as connection:
-        schema._version.create(connection)
-        schema._stamp(connection, schema.UNFINISHED)
+        revisions._version.create(connection)
+        revisions._stamp(connection, revisions.UNFINISHED)
         metadata.tables["problems"].create(connection)
     with open_store(store_url) as store:
         assert store.tags() == []

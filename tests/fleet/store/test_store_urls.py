@@ -11,9 +11,9 @@ import pytest
 from servers import PASSWORD, USER, MariaDB, PostgreSQL, Server
 
 from skipjack.errors import SkipjackError, StorageError, UsageError
-from skipjack.fleet.store import retrying
 from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.urls import database_url, for_people
+from skipjack.fleet.store.sql import retrying
+from skipjack.fleet.store.sql.urls import database_url, for_people
 from skipjack.settings import Settings
 
 

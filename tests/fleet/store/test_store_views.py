@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, text
 
-from skipjack.fleet.store import tables, views
 from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.store.schema import tables, views
 from skipjack.fleet.store.store import Store
 from skipjack.ledger.facts import FORMAT
 from skipjack.ledger.migrations import migrate

@@ -9,8 +9,9 @@ from sqlalchemy import update
 
 from skipjack.errors import UsageError
 from skipjack.fleet.records import Label, Plan
-from skipjack.fleet.store import tables, verdicts
-from skipjack.fleet.store.problems import NewProblem
+from skipjack.fleet.store.jobs import verdicts
+from skipjack.fleet.store.jobs.problems import NewProblem
+from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.store import Store
 
 KEYS = ["matmul:8x8x8:f32", "matmul:16x16x16:f32"]

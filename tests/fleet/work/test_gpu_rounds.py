@@ -13,7 +13,7 @@ from skipjack.fleet.engines.local import LocalEngine
 from skipjack.fleet.host import detect_host
 from skipjack.fleet.records import Plan
 from skipjack.fleet.states import Stage
-from skipjack.fleet.store.devices import describable
+from skipjack.fleet.store.machines.devices import describable
 from skipjack.fleet.task import Outcome, Task
 from skipjack.fleet.toolchain import toolchain
 from skipjack.fleet.work import make_worker

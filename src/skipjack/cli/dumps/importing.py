@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from skipjack.fleet.importing import ImportOptions, ImportReport, ProblemStore
-    from skipjack.fleet.store.problems import Added, NewProblem
+    from skipjack.fleet.store.jobs.problems import Added, NewProblem
     from skipjack.settings import Settings
 
 
@@ -33,7 +33,7 @@ class _InOrder:
 
     def add_problems(self, problems: Iterable[NewProblem], tag: str, **said: Any) -> Added:
         """As the store does."""
-        from skipjack.fleet.store.problems import Added
+        from skipjack.fleet.store.jobs.problems import Added
 
         return sum((self._store.add_problems([one], tag, **said) for one in problems), Added())
 

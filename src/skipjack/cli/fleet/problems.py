@@ -38,7 +38,7 @@ def list_problems(
 ) -> None:
     """List problems with tags, source and model, and when and by what each was last measured."""
     from skipjack.fleet.loading import operations_named
-    from skipjack.fleet.store.problem_list import ProblemFilter
+    from skipjack.fleet.store.jobs.problem_list import ProblemFilter
     from skipjack.report.fleet.problems import print_problems
 
     wanted = tuple(name.strip() for name in operation.split(",")) if operation else ()
@@ -76,7 +76,7 @@ def tag_problems(
     json: JsonOption = False,
 ) -> None:
     """Give problems a tag; what it said of them before stays."""
-    from skipjack.fleet.store.problems import Provenance
+    from skipjack.fleet.store.jobs.problems import Provenance
 
     keys = _keys(problems)
     with the_store() as store:

@@ -13,7 +13,7 @@ from skipjack.fleet.bundle.contents import artifact_entries
 from skipjack.fleet.bundle.manifest import FORMAT, Kind, Manifest
 from skipjack.fleet.seal import fingerprint
 from skipjack.fleet.states import State
-from skipjack.fleet.store.bundling import Page, Wanted
+from skipjack.fleet.store.claims.bundling import Page, Wanted
 from skipjack.fleet.store.store import Store
 from skipjack.reading import numbered
 from skipjack.storage import atomic_replacement

@@ -14,7 +14,7 @@ from skipjack.fleet.bundle.container import Bundle, Part
 from skipjack.fleet.bundle.contents import BundledOutcome, jobs_with, read_outcome
 from skipjack.fleet.bundle.manifest import FORMAT, Kind
 from skipjack.fleet.engine import Host
-from skipjack.fleet.store.bundling import Received, Reception
+from skipjack.fleet.store.claims.bundling import Received, Reception
 from skipjack.fleet.store.store import Store
 
 _CHUNK = 50

@@ -25,7 +25,7 @@ from skipjack.fleet.importing.report import (
     count_reason,
     excerpt,
 )
-from skipjack.fleet.store.problems import Added, NewProblem
+from skipjack.fleet.store.jobs.problems import Added, NewProblem
 
 CHUNK = 20_000
 """Problems in one transaction: others who import wait for a fraction of a second."""

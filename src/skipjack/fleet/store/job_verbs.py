@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from skipjack.fleet.store import aborting, counting, devices, jobs, labels, stories
-from skipjack.fleet.store.transacting import Transacting
+from skipjack.fleet.store.jobs import aborting, counting, jobs, labels, stories
+from skipjack.fleet.store.machines import devices
+from skipjack.fleet.store.sql.transacting import Transacting
 
 if TYPE_CHECKING:
     from skipjack.core.device import Device
     from skipjack.fleet.records import Job, JobKind, Known, Label, Plan, StoryLine
     from skipjack.fleet.states import State
-    from skipjack.fleet.store.aborting import ResetCount
-    from skipjack.fleet.store.devices import SeenClass
-    from skipjack.fleet.store.jobs import AddedJobs, JobResult
-    from skipjack.fleet.store.labels import LabelSummary
-    from skipjack.fleet.store.stories import LogText
-    from skipjack.fleet.store.verdicts import JobVerdict
+    from skipjack.fleet.store.jobs.aborting import ResetCount
+    from skipjack.fleet.store.jobs.jobs import AddedJobs, JobResult
+    from skipjack.fleet.store.jobs.labels import LabelSummary
+    from skipjack.fleet.store.jobs.stories import LogText
+    from skipjack.fleet.store.jobs.verdicts import JobVerdict
+    from skipjack.fleet.store.machines.devices import SeenClass
 
 
 class JobVerbs(Transacting):
@@ -44,19 +45,19 @@ class JobVerbs(Transacting):
         self, label: str, pairs: Iterable[tuple[str, str]], toolchains: Mapping[str, str]
     ) -> int:
         """Find jobs from rankings of other labels, for these problems and devices; how many."""
-        from skipjack.fleet.store import taking_over
+        from skipjack.fleet.store.jobs import taking_over
 
         return self._transaction(taking_over.take_over, label, list(pairs), toolchains)
 
     def winners(self, label: str) -> dict[tuple[str, str], Known]:
         """What is to be packed of a label, by problem and device, as far as jobs have said it."""
-        from skipjack.fleet.store import precedents
+        from skipjack.fleet.store.claims import precedents
 
         return self._reading(precedents.winners, label)
 
     def packed(self, label: str) -> dict[tuple[str, str], Known]:
         """What kernel jobs of a label have packed, by problem and device."""
-        from skipjack.fleet.store import precedents
+        from skipjack.fleet.store.claims import precedents
 
         return self._reading(precedents.packed, label)
 
@@ -133,7 +134,7 @@ class JobVerbs(Transacting):
 
     def verdicts(self, label: str, device: str | None = None) -> Iterator[JobVerdict]:
         """What the label's evaluated jobs say, without the facts; all of a problem in a row."""
-        from skipjack.fleet.store import verdicts
+        from skipjack.fleet.store.jobs import verdicts
 
         return self._streaming(verdicts.verdicts, label, device)
 

@@ -12,12 +12,12 @@ from sqlalchemy import URL, Connection, Engine
 
 from skipjack.errors import StorageError
 from skipjack.fleet.seal import fleet_key
-from skipjack.fleet.store import schema
-from skipjack.fleet.store.connecting import engine_for
-from skipjack.fleet.store.migrations import REVISIONS
-from skipjack.fleet.store.retrying import PATIENCE_S, Patience
+from skipjack.fleet.store.schema import revisions
+from skipjack.fleet.store.schema.migrations import REVISIONS
+from skipjack.fleet.store.sql.connecting import engine_for
+from skipjack.fleet.store.sql.retrying import PATIENCE_S, Patience
+from skipjack.fleet.store.sql.urls import database_url, for_people
 from skipjack.fleet.store.store import Store
-from skipjack.fleet.store.urls import database_url, for_people
 from skipjack.settings import Settings, load_settings
 from skipjack.storage import can_create_in, ensure_directory, is_network_file_system
 from skipjack.storage.sqlite_files import check_journal
@@ -63,9 +63,9 @@ def upgrade(url: str | None = None, *, settings: Settings | None = None) -> bool
     engine = _engine(url, settings or load_settings())
     try:
         found = _ask(engine, _version)
-        if found in (None, schema.UNFINISHED, REVISIONS[-1]):
+        if found in (None, revisions.UNFINISHED, REVISIONS[-1]):
             return False
-        _ask(engine, schema.upgrade)
+        _ask(engine, revisions.upgrade)
         return True
     finally:
         engine.dispose()
@@ -108,10 +108,10 @@ def _prepare(engine: Engine, *, read_only: bool = False) -> None:
             "read-only; copy it to a directory that you can write to"
         )
     _warn_of_mysql(engine)
-    if found in (None, schema.UNFINISHED):
-        _ask(engine, schema.create)
+    if found in (None, revisions.UNFINISHED):
+        _ask(engine, revisions.create)
     elif found != REVISIONS[-1] and is_file:
-        _ask(engine, schema.upgrade)
+        _ask(engine, revisions.upgrade)
     elif found != REVISIONS[-1]:
         raise StorageError(
             f"{for_people(engine.url)} has a schema of revision {found}, this Skipjack needs "
@@ -129,9 +129,9 @@ def _warn_of_mysql(engine: Engine) -> None:
 
 
 def _version(connection: Connection) -> str | None:
-    found = schema.version(connection)
+    found = revisions.version(connection)
     if found is not None:
-        schema.check(connection, found)
+        revisions.check(connection, found)
     return found
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from skipjack.fleet.machines.registration import Registration
-from skipjack.fleet.store import registrations
-from skipjack.fleet.store.transacting import Transacting
+from skipjack.fleet.store.machines import registrations
+from skipjack.fleet.store.sql.transacting import Transacting
 
 
 class RegistryVerbs(Transacting):

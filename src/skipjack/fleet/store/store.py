@@ -14,31 +14,29 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, Engine
 
 from skipjack.fleet.states import Stage
-from skipjack.fleet.store import (
-    agreements,
-    architectures,
-    bulk,
-    devices,
-    leases,
-    machines,
-    neighbours,
-    problem_list,
-    problems,
-    stories,
-)
+from skipjack.fleet.store.claims import leases
 from skipjack.fleet.store.job_verbs import JobVerbs
-from skipjack.fleet.store.problem_list import DeviceResult, ListedProblem, ProblemFilter
-from skipjack.fleet.store.problems import Added, NewProblem, ProblemRow, Provenance, add_problems
+from skipjack.fleet.store.jobs import aborting, problem_list, problems, stories
+from skipjack.fleet.store.jobs.problem_list import DeviceResult, ListedProblem, ProblemFilter
+from skipjack.fleet.store.jobs.problems import (
+    Added,
+    NewProblem,
+    ProblemRow,
+    Provenance,
+    add_problems,
+)
+from skipjack.fleet.store.machines import devices, machines
 from skipjack.fleet.store.registry_verbs import RegistryVerbs
-from skipjack.fleet.store.retrying import Patience
+from skipjack.fleet.store.sql import statements
+from skipjack.fleet.store.sql.retrying import Patience
 
 if TYPE_CHECKING:
     from skipjack.fleet.bundle.contents import BundledOutcome
     from skipjack.fleet.engine import Host, RunningLog
     from skipjack.fleet.exchange import Ask, Exchanged
     from skipjack.fleet.records import Claim, JobKind, Machine, Settlement, Want
-    from skipjack.fleet.store.artifacts import Fetched
-    from skipjack.fleet.store.bundling import Page, Received, Wanted
+    from skipjack.fleet.store.claims.artifacts import Fetched
+    from skipjack.fleet.store.claims.bundling import Page, Received, Wanted
     from skipjack.fleet.task import Task
     from skipjack.processes import ProcessIdentity
 
@@ -64,7 +62,7 @@ class Store(JobVerbs, RegistryVerbs):
     def _key(self) -> bytes:
         """The fleet's; who only looks needs none. Another one than the store's is refused."""
         key = self._make_key()
-        self._transaction(agreements.agree_on_key, key)
+        self._transaction(leases.agree_on_key, key)
         return key
 
     # ---- problems
@@ -81,7 +79,7 @@ class Store(JobVerbs, RegistryVerbs):
     ) -> Added:
         """Import problems and tag them; with `tag_only`, tag those that are known."""
         done = Added()
-        for chunk in bulk.chunks(problems, _IMPORTED_AT_ONCE):
+        for chunk in statements.chunks(problems, _IMPORTED_AT_ONCE):
             more = self._transaction(
                 add_problems,
                 chunk,
@@ -160,7 +158,7 @@ class Store(JobVerbs, RegistryVerbs):
 
     def others(self, owner: str) -> int:
         """How many coordinators besides this one are alive."""
-        return self._reading(neighbours.others, owner)
+        return self._reading(aborting.others, owner)
 
     def devices_of(self, label: str, *, built: bool = False) -> dict[str, bool]:
         """Devices that jobs of a label are for, and whether a real one was ever seen.
@@ -183,7 +181,7 @@ class Store(JobVerbs, RegistryVerbs):
 
     def stopped_architectures(self) -> list[str]:
         """Architectures whose devices get no jobs until they are resumed."""
-        return self._reading(architectures.stopped_architectures)
+        return self._reading(devices.stopped_architectures)
 
     def touched(
         self,
@@ -195,7 +193,7 @@ class Store(JobVerbs, RegistryVerbs):
     ) -> list[tuple[str, str]]:
         """Labels with jobs under way that an abort would touch, and their owners."""
         return self._reading(
-            neighbours.touched, label=label, device=device, machine=machine, arch=arch
+            aborting.touched, label=label, device=device, machine=machine, arch=arch
         )
 
     def sweep(self) -> int:
@@ -228,7 +226,7 @@ class Store(JobVerbs, RegistryVerbs):
 
         Of one label, of one kind, and `only` for devices of these names, where they are given.
         """
-        from skipjack.fleet.store import claims
+        from skipjack.fleet.store.claims import claims
 
         key = self._key
         return self._patience.transact(
@@ -245,7 +243,7 @@ class Store(JobVerbs, RegistryVerbs):
 
     def settle(self, owner: str, settlements: Sequence[Settlement]) -> list[Claim]:
         """Write down what came of claims, all but those that were lost, which it returns."""
-        from skipjack.fleet.store import settling
+        from skipjack.fleet.store.claims import settling
 
         return self._transaction(settling.settle, owner, settlements, key=self._key)
 
@@ -261,7 +259,7 @@ class Store(JobVerbs, RegistryVerbs):
     ) -> Exchanged:
         """`settle`, then `claim` for each stage that is asked for, in one transaction."""
         from skipjack.fleet.exchange import Exchanged
-        from skipjack.fleet.store import claims, settling
+        from skipjack.fleet.store.claims import claims, settling
 
         key = self._key  # before the transaction: agreeing on it is one of its own
 
@@ -287,7 +285,7 @@ class Store(JobVerbs, RegistryVerbs):
 
     def artifacts(self, digests: Iterable[str]) -> Fetched:
         """Machine code that is whole and sealed, and why the rest of it cannot be used."""
-        from skipjack.fleet.store import artifacts
+        from skipjack.fleet.store.claims import artifacts
 
         return self._transaction(artifacts.fetch, self._key, list(digests))
 
@@ -300,13 +298,13 @@ class Store(JobVerbs, RegistryVerbs):
 
     def origin(self, label: str) -> str:
         """What tells this label of this store from all others."""
-        from skipjack.fleet.store import bundling
+        from skipjack.fleet.store.claims import bundling
 
         return self._reading(bundling.origin, label)
 
     def built(self, wanted: Wanted, after: int) -> Page:
         """Built jobs as tasks for a bundle, those after an id; they stay built."""
-        from skipjack.fleet.store import bundling
+        from skipjack.fleet.store.claims import bundling
 
         return self._transaction(bundling.built, wanted, after, key=self._key)
 
@@ -314,6 +312,6 @@ class Store(JobVerbs, RegistryVerbs):
         self, label: str, results: Sequence[BundledOutcome], machines: Mapping[str, int]
     ) -> list[Received]:
         """Take in what a bundle brings, each result once; machines' ids are by their names."""
-        from skipjack.fleet.store import bundling
+        from skipjack.fleet.store.claims import bundling
 
         return self._transaction(bundling.accept, label, results, machines, key=self._key)

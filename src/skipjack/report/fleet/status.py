@@ -13,7 +13,7 @@ from rich.text import Text
 from skipjack.core.device import arch_of
 from skipjack.fleet.records import Job, Label, Machine
 from skipjack.fleet.states import State
-from skipjack.fleet.store.labels import LabelSummary
+from skipjack.fleet.store.jobs.labels import LabelSummary
 from skipjack.report import screen
 from skipjack.report.numbers import time_text
 

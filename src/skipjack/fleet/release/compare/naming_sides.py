@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 from skipjack.bank import Bank
 from skipjack.errors import UsageError
 from skipjack.fleet.release.compare.sides import Side, side_of_bank, side_of_label, side_of_path
-from skipjack.fleet.store.near import hint
+from skipjack.fleet.store.jobs.labels import hint
 from skipjack.settings import Settings
 
 if TYPE_CHECKING:

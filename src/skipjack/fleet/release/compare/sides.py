@@ -21,7 +21,7 @@ from skipjack.fleet.states import State
 
 if TYPE_CHECKING:
     # Who compares files needs no SQLAlchemy.
-    from skipjack.fleet.store.verdicts import JobVerdict
+    from skipjack.fleet.store.jobs.verdicts import JobVerdict
 
 Identity = tuple[str, str]
 """A find-db key, or a problem's where there is none, and a device."""

@@ -26,7 +26,7 @@ from skipjack.fleet.release.export.staging import Staging, staged
 from skipjack.fleet.release.promote.merging import Rule, merge
 from skipjack.fleet.release.results.best_configs import tuned_in_label
 from skipjack.fleet.release.results.sources import Verdicts, found_in_label
-from skipjack.fleet.store.verdicts import JobVerdict
+from skipjack.fleet.store.jobs.verdicts import JobVerdict
 from skipjack.interop.miopen import DbName, db_name
 from skipjack.reading import numbered
 from skipjack.storage import atomic_write, timestamp, utc_now

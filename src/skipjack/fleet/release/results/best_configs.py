@@ -22,7 +22,7 @@ from skipjack.fleet.release.results.sources import Verdicts, by_key, miopen_key,
 from skipjack.interop.miopen.json_format import PERF, record_of
 
 if TYPE_CHECKING:
-    from skipjack.fleet.store.verdicts import JobVerdict
+    from skipjack.fleet.store.jobs.verdicts import JobVerdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from skipjack.operations import parse
 
 if TYPE_CHECKING:
     # Who reads a bank or a file needs no SQLAlchemy.
-    from skipjack.fleet.store.verdicts import JobVerdict
+    from skipjack.fleet.store.jobs.verdicts import JobVerdict
 
 __all__ = ["FoundProblem", "RankedEntry", "found_in_bank", "found_in_file", "found_in_label"]
 RANKING = RANKINGS.only

@@ -1,0 +1,1 @@
+"""How jobs get to workers and results back: leases, claims, supplies, settlements, bundles."""

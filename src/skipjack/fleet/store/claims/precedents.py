@@ -1,0 +1,122 @@
+"""What other jobs found out about the same problem on the same device: where a find begins, and
+which kernel is to be packed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Select, and_, select
+
+from skipjack.fleet.records import KERNELS, MIOPEN, JobKind, Known
+from skipjack.fleet.states import State
+from skipjack.fleet.store.claims import miopen_lines
+from skipjack.fleet.store.jobs import verdicts
+from skipjack.fleet.store.jobs.transitions import JobRow
+from skipjack.fleet.store.machines.devices import same_class
+from skipjack.fleet.store.schema import tables
+from skipjack.fleet.store.sql.stored_json import stored
+from skipjack.fleet.winners import Result, known_of, winner_of, worth_trying
+
+_NEWEST = 6
+"""Evaluated jobs of a problem that are looked into."""
+
+
+def known_for(connection: Connection, row: JobRow) -> tuple[Known, ...]:
+    """For a find, good configs of each solver; for kernels the winner, if there is any."""
+    kind = JobKind.of(row.solver)
+    if row.searcher == MIOPEN:
+        return miopen_lines.known_for(connection, row)
+    if kind is JobKind.FIND:
+        return worth_trying(_of_any_label(connection, row))
+    if kind is JobKind.KERNELS:
+        job = tables.jobs.c
+        mine = _evaluated(row).where(job.label == row.label, job.solver != KERNELS)
+        winner = winner_of([(one.solver, stored(one.result)) for one in connection.execute(mine)])
+        return (winner,) if winner else ()
+    return ()
+
+
+def winners(connection: Connection, label: str) -> dict[tuple[str, str], Known]:
+    """What the evaluated jobs of a label say that is to be packed, by problem and device.
+
+    Where MIOpen packs, lines of its databases, as its kernel jobs are told them.
+    """
+    found: dict[tuple[str, str], list[Result]] = {}
+    for one in verdicts.verdicts(connection, label):
+        pair = one.problem, one.device
+        found.setdefault(pair, []).append((one.solver, _short(one.result)))
+    chosen = {pair: winner_of(results) for pair, results in found.items()}
+    ours = {pair: winner for pair, winner in chosen.items() if winner}
+    return ours | miopen_lines.rankings(connection, label)
+
+
+def packed(connection: Connection, label: str) -> dict[tuple[str, str], Known]:
+    """What the kernel jobs of a label have packed."""
+    done = [one for one in verdicts.verdicts(connection, label) if one.solver == KERNELS]
+    found = {(one.problem, one.device): _packed(one.result) for one in done}
+    return {pair: known for pair, known in found.items() if known}
+
+
+def _packed(result: Mapping[str, Any]) -> Known | None:
+    if MIOPEN in result:
+        return miopen_lines.known_of([result], [result])
+    return known_of(result) if result.get("code") else None
+
+
+_DECIDING = (
+    *("solver", "config", "solver_version", "time_ns", "vendor", "vendor_ns", "code"),
+    *("baseline", "speedups"),
+)
+
+
+def _short(result: Mapping[str, Any]) -> dict[str, Any]:
+    """As much of a result as decides who wins: a label may have very many."""
+    return {name: result[name] for name in (*_DECIDING, "verdict") if name in result}
+
+
+def _evaluated(row: JobRow) -> Select[Any]:
+    """Evaluated jobs of the same problem and device, newest first."""
+    job = tables.jobs.c
+    return (
+        select(job.id, job.solver, job.result)
+        .where(job.problem == row.problem, same_class(row.label, row.device), job.id != row.id)
+        .where(job.state == str(State.EVALUATED), job.searcher != MIOPEN)
+        .order_by(job.updated.desc(), job.id.desc())
+    )
+
+
+def _of_any_label(connection: Connection, row: JobRow) -> Iterator[Result]:
+    """Results of jobs, each before what its searches found of other solvers than the winner."""
+    for one in connection.execute(_evaluated(row).limit(_NEWEST)).all():
+        yield one.solver, stored(one.result)
+        if JobKind.of(one.solver) is JobKind.TUNE:
+            yield from _searched(connection, one.id)
+
+
+def _searched(connection: Connection, id: int) -> Iterator[Result]:
+    """The best trial of each solver of a job, as if it were the result of one."""
+    from skipjack.ledger.facts import read_facts  # of all that use the store, few read facts
+
+    done = tables.rounds.c
+    same = and_(tables.jobs.c.id == done.job, tables.jobs.c.epoch == done.epoch)
+    query = select(done.facts).join(tables.jobs, same).where(done.job == id)
+    solvers: dict[str, str] = {}
+    best: dict[str, tuple[float, Mapping[str, Any]]] = {}
+    for text in connection.execute(query).scalars():
+        facts = read_facts(text) if text else {}
+        solvers |= {row["id"]: row["solver"] for row in facts.get("studies", ())}
+        for trial in facts.get("study_log", ()):
+            value = trial["value"]
+            if trial["kind"] != "tell" or trial["status"] != "ok" or value is None:
+                continue
+            if value < best.get(trial["study"], (math.inf, {}))[0]:
+                best[trial["study"]] = (
+                    value,
+                    stored(trial["config"]),
+                )
+    for study, (value, config) in best.items():
+        if study in solvers:
+            yield solvers[study], {"solver": solvers[study], "config": config, "time_ns": value}

@@ -1,0 +1,145 @@
+"""How many jobs there are, by whatever people ask for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Column, ColumnElement, Connection, Select, func, select
+
+from skipjack.errors import UsageError
+from skipjack.fleet.records import JobKind
+from skipjack.fleet.states import State
+from skipjack.fleet.store.jobs.jobs import check_device
+from skipjack.fleet.store.jobs.kinds import of_kind
+from skipjack.fleet.store.jobs.labels import id_of
+from skipjack.fleet.store.machines.devices import names_by_class
+from skipjack.fleet.store.schema import tables
+
+_builder, _evaluator = tables.machines.alias("builder"), tables.machines.alias("evaluator")
+
+_class = func.coalesce(tables.label_devices.c.class_key, tables.jobs.c.device)
+"""That of the device if it is known, else its name."""
+
+# The names that people may use; nothing else ever reaches a statement.
+_COLUMNS: dict[str, ColumnElement[Any]] = {
+    "label": tables.labels.c.name,
+    "device": _class,
+    "arch": tables.jobs.c.device,
+    "units": tables.jobs.c.device,
+    "state": tables.jobs.c.state,
+    "stage": tables.jobs.c.stage,
+    "solver": tables.jobs.c.solver,
+    "kind": tables.jobs.c.solver,
+    "operation": tables.problems.c.operation,
+    "direction": tables.problems.c.direction,
+    "build_machine": _builder.c.name,
+    "eval_machine": _evaluator.c.name,
+    "gpu": tables.jobs.c.gpu,
+}
+BY = tuple(_COLUMNS)
+"""What jobs can be counted by. The stage is that of an error, and empty otherwise."""
+
+_ORDER = {str(state): place for place, state in enumerate(State)}
+
+
+def counts(
+    connection: Connection,
+    *,
+    label: str | None = None,
+    by: Sequence[str] = ("state",),
+    state: State | None = None,
+    device: str | None = None,
+) -> list[tuple[tuple[str, ...], int]]:
+    """The number of jobs for each combination of values that occurs, in order of the values.
+
+    States stand in the order of a job's life.
+    """
+    check_by(by)
+    query = _joined(by)
+    if label is not None:
+        query = query.where(tables.jobs.c.label == id_of(connection, label))
+    if state is not None:
+        query = query.where(tables.jobs.c.state == state)
+    if device is not None:
+        check_device(connection, device)
+        query = query.where(tables.jobs.c.device == device)
+    names = names_by_class(connection) if "device" in by else {}
+    counted: Counter[tuple[str, ...]] = Counter()
+    for *values, count in connection.execute(query):
+        told = (names.get(value, value) for value in values)
+        counted[tuple(map(_value, by, told))] += count
+    return sorted(counted.items(), key=lambda item: _place(by, item[0]))
+
+
+def check_by(by: Sequence[str]) -> None:
+    """`UsageError` with all that jobs can be counted by, if this is not among it."""
+    odd = [name for name in by if name not in _COLUMNS]
+    if odd:
+        raise UsageError(f"jobs cannot be counted by {odd[0]!r}; choose from {', '.join(BY)}")
+    if not by:
+        raise UsageError(f"nothing to count jobs by; choose from {', '.join(BY)}")
+
+
+def _joined(by: Sequence[str]) -> Select[Any]:
+    """Jobs with only those tables joined that are asked for."""
+    columns = [_COLUMNS[name] for name in by]
+    needed = {column.table for column in columns if isinstance(column, Column)}
+    job = tables.jobs.c
+    source: Any = tables.jobs
+    if "device" in by:
+        of = tables.label_devices.c
+        same = (of.label == job.label) & (of.device == job.device)
+        source = source.outerjoin(tables.label_devices, same)
+    for table, key in ((tables.labels, job.label), (tables.problems, job.problem)):
+        if table in needed:
+            source = source.join(table, table.c.id == key)
+    for alias, key in ((_builder, job.build_machine), (_evaluator, job.eval_machine)):
+        if alias in needed:
+            source = source.outerjoin(alias, alias.c.id == key)
+    named = [column.label(f"by_{place}") for place, column in enumerate(columns)]
+    distinct = dict.fromkeys(columns)
+    return select(*named, func.count()).select_from(source).group_by(*distinct)
+
+
+def _value(name: str, value: str | None) -> str:
+    if name in ("arch", "units"):
+        arch, _, units = str(value).partition("/")
+        return arch if name == "arch" else units
+    if name == "kind":
+        return str(JobKind.of(value or ""))
+    return value or ""
+
+
+def _place(by: Sequence[str], values: Sequence[str]) -> tuple[tuple[int, str], ...]:
+    return tuple(
+        (_ORDER[value], "")
+        if name == "state"
+        else (int(value), "")
+        if name == "units" and value.isdecimal()
+        else (0, value)
+        for name, value in zip(by, values, strict=True)
+    )
+
+
+def live(
+    connection: Connection,
+    label: str | None = None,
+    kind: JobKind | None = None,
+    devices: Sequence[str] = (),
+) -> dict[State, int]:
+    """How many jobs are in each state, of one label or of all, of one kind or of all.
+
+    For devices of these names, if there are any. States without any are left out.
+    """
+    job = tables.jobs.c
+    query = select(job.state, func.count()).group_by(job.state)
+    if label is not None:
+        query = query.where(job.label == id_of(connection, label))
+    if kind is not None:
+        query = query.where(of_kind(kind))
+    if devices:
+        query = query.where(job.device.in_(devices))
+    found = {State(state): count for state, count in connection.execute(query)}
+    return {state: found[state] for state in State if state in found}

@@ -1,0 +1,251 @@
+"""Jobs: how they are added, and what people and the bank read of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Select, and_, select
+
+from skipjack.core.device import Device
+from skipjack.errors import UsageError
+from skipjack.fleet.records import Job, JobKind, Label, Plan
+from skipjack.fleet.states import State
+from skipjack.fleet.store.jobs.kinds import of_kind
+from skipjack.fleet.store.jobs.labels import add_label, id_of, unknown
+from skipjack.fleet.store.jobs.problems import digest_of, ids_of
+from skipjack.fleet.store.jobs.transitions import JobRow, standing
+from skipjack.fleet.store.machines import devices
+from skipjack.fleet.store.machines.devices import stopped_from_the_start
+from skipjack.fleet.store.schema import tables
+from skipjack.fleet.store.sql import clock, statements
+from skipjack.fleet.store.sql.clock import spelled
+from skipjack.fleet.store.sql.stored_json import stored
+
+_PAGE = 100
+"""Jobs whose facts are held in memory at once."""
+_LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class AddedJobs:
+    """What came of adding jobs."""
+
+    added: int = 0
+    known: int = 0
+    """The label had a job for this problem, device and solver; it stays as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """An evaluated job with all that was found out, in order."""
+
+    job: Job
+    facts: list[str]
+
+
+def add_jobs(
+    connection: Connection,
+    label: Label,
+    plans: Iterable[Plan],
+    *,
+    priority: int = 0,
+    epoch: int = 0,
+    chosen: Mapping[str, Device] | None = None,
+) -> AddedJobs:
+    """Add the jobs that the label does not have yet; the label is made if need be.
+
+    `chosen` says which device is meant where several have one name. A job that begins with a later
+    epoch counts as one that was started over.
+    """
+    label_id = add_label(connection, label)
+    now = clock.read(connection)
+    added = known = 0
+    for chunk in statements.chunks(plans):
+        ids = _problem_ids(connection, chunk)
+        names = sorted({plan.device for plan in chunk})
+        stopped = stopped_from_the_start(connection, names)
+        fresh = [{"name": name, "created": now, "aborted": stopped[name]} for name in names]
+        statements.insert_new(connection, tables.devices, fresh)
+        devices.bind(connection, label_id, names, chosen or {})
+        fixed = {"label": label_id, "priority": priority, "created": now, "updated": now}
+        fixed["epoch"] = epoch
+        rows = [{**_plan_row(plan, ids[plan.problem]), **fixed} for plan in chunk]
+        new = statements.insert_new(connection, tables.jobs, rows)
+        added += new
+        known += len(chunk) - new
+    return AddedJobs(added, known)
+
+
+def _problem_ids(connection: Connection, plans: Sequence[Plan]) -> dict[str, int]:
+    digests = {plan.problem: digest_of(plan.problem) for plan in plans}
+    found = ids_of(connection, digests.values())
+    missing = sorted(key for key, digest in digests.items() if digest not in found)
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise UsageError(f"the store does not know {missing[0]}{more}; import it first")
+    return {key: found[digest] for key, digest in digests.items()}
+
+
+def _plan_row(plan: Plan, problem: int) -> dict[str, Any]:
+    if not (0 < plan.budget <= _LARGEST and 0 < plan.round <= _LARGEST):
+        raise UsageError(f"a job needs a budget and a round of at least 1, not {plan}")
+    if not 0 <= plan.seed <= _LARGEST:
+        raise UsageError(f"the seed of a job is from 0 to {_LARGEST}, {plan.seed} is not")
+    return {
+        "problem": problem,
+        "device": plan.device,
+        "solver": plan.solver,
+        "searcher": plan.searcher,
+        "seed": plan.seed,
+        "budget": plan.budget,
+        "round_size": plan.round,
+        "reason": "",
+    }
+
+
+def plans_of(connection: Connection, label: str) -> list[Plan]:
+    """What the label's jobs are to find out, for another label to do likewise."""
+    columns = tables.jobs.c
+    found = connection.execute(
+        select(tables.jobs, tables.problems.c.key.label("problem_key"))
+        .join(tables.problems, tables.problems.c.id == columns.problem)
+        .where(columns.label == id_of(connection, label))
+        .order_by(columns.id)
+    )
+    return [_plan(row) for row in found]
+
+
+def stale(
+    connection: Connection, device: Device, toolchain: str, problem_ids: Iterable[int]
+) -> set[int]:
+    """Those that were never evaluated on such a device, or only by another toolchain."""
+    job, of = tables.jobs.c, tables.label_devices.c
+    alike = select(of.label).where(of.device == device.name, of.class_key == device.class_key)
+    here = and_(job.device == device.name, job.label.in_(alike))
+    today = and_(job.state == State.EVALUATED, job.toolchain == toolchain, here)
+    found = select(job.problem).distinct().where(today, of_kind(JobKind.TUNE))
+    return set(problem_ids).difference(connection.execute(found).scalars())
+
+
+def job(connection: Connection, id: int) -> Job:
+    """The job of this number; `UsageError` if there is none."""
+    row = connection.execute(_jobs().where(tables.jobs.c.id == id)).first()
+    if row is None:
+        raise UsageError(f"there is no job {id}; skipjack status shows what there is")
+    return _job(row, devices.names_by_class(connection))
+
+
+def jobs(
+    connection: Connection,
+    *,
+    label: str | None = None,
+    state: State | None = None,
+    device: str | None = None,
+    limit: int | None = None,
+) -> list[Job]:
+    """Those that match, by number."""
+    query = _jobs().order_by(tables.jobs.c.id).limit(limit)
+    if label is not None:
+        query = query.where(tables.jobs.c.label == id_of(connection, label))
+    if state is not None:
+        query = query.where(tables.jobs.c.state == state)
+    if device is not None:
+        check_device(connection, device)
+        query = query.where(tables.jobs.c.device == device)
+    names = devices.names_by_class(connection)
+    return [_job(row, names) for row in connection.execute(query)]
+
+
+def check_device(connection: Connection, device: str) -> None:
+    """`UsageError` that names near ones if there was never a job or machine for this device."""
+    name = tables.devices.c.name
+    known = connection.execute(select(name)).scalars().all()
+    if device not in known:
+        raise unknown("device", device, known, "skipjack load --device makes jobs for one")
+
+
+def results(connection: Connection, label: str) -> Iterator[JobResult]:
+    """The label's evaluated jobs with the facts of their last epoch, by number."""
+    known = tables.jobs.c
+    mine = and_(known.label == id_of(connection, label), known.state == State.EVALUATED)
+    last, names = 0, devices.names_by_class(connection)
+    while True:
+        page = _jobs().where(mine, known.id > last).order_by(known.id).limit(_PAGE)
+        found = [_job(row, names) for row in connection.execute(page)]
+        if not found:
+            return
+        facts = _facts(connection, found)
+        yield from (JobResult(one, facts.get(one.id, [])) for one in found)
+        last = found[-1].id
+
+
+def _facts(connection: Connection, found: Sequence[Job]) -> Mapping[int, list[str]]:
+    done = tables.rounds.c
+    # By name a build comes before its evaluation.
+    query = (
+        select(done.job, done.facts)
+        .join(tables.jobs, and_(tables.jobs.c.id == done.job, tables.jobs.c.epoch == done.epoch))
+        .where(done.job.in_([one.id for one in found]))
+        .order_by(done.job, done.round, done.stage)
+    )
+    facts: dict[int, list[str]] = {}
+    for id, text in connection.execute(query):
+        if text:
+            facts.setdefault(id, []).append(text)
+    return facts
+
+
+def _jobs() -> Select[Any]:
+    builder, evaluator = tables.machines.alias("builder"), tables.machines.alias("evaluator")
+    job, of = tables.jobs.c, tables.label_devices.c
+    return (
+        select(
+            tables.jobs,
+            of.class_key,
+            tables.problems.c.key.label("problem_key"),
+            tables.labels.c.name.label("label_name"),
+            builder.c.name.label("builder_name"),
+            evaluator.c.name.label("evaluator_name"),
+        )
+        .join(tables.problems, tables.problems.c.id == tables.jobs.c.problem)
+        .join(tables.labels, tables.labels.c.id == tables.jobs.c.label)
+        .outerjoin(tables.label_devices, (of.label == job.label) & (of.device == job.device))
+        .outerjoin(builder, builder.c.id == tables.jobs.c.build_machine)
+        .outerjoin(evaluator, evaluator.c.id == tables.jobs.c.eval_machine)
+    )
+
+
+def _job(row: JobRow, names: Mapping[str, str]) -> Job:
+    return Job(
+        id=row.id,
+        label=row.label_name,
+        plan=_plan(row),
+        standing=standing(row),
+        priority=row.priority,
+        attempt=row.attempt,
+        trials=row.trials,
+        failed_trials=row.failed_trials,
+        best_ns=row.best_ns,
+        result=stored(row.result) if row.result else None,
+        build_machine=row.builder_name or "",
+        eval_machine=row.evaluator_name or "",
+        gpu=row.gpu,
+        created=spelled(row.created),
+        updated=spelled(row.updated),
+        device_class=row.class_key or "",
+        device_text=names.get(row.class_key, row.device),
+    )
+
+
+def _plan(row: JobRow) -> Plan:
+    return Plan(
+        problem=row.problem_key,
+        device=row.device,
+        solver=row.solver,
+        searcher=row.searcher,
+        seed=row.seed,
+        budget=row.budget,
+        round=row.round_size,
+    )

@@ -1,0 +1,153 @@
+"""Rankings of other labels, taken over: the jobs are there as if they had been done here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, and_, exists, select, update
+
+from skipjack.fleet.records import FIND
+from skipjack.fleet.states import State
+from skipjack.fleet.store.jobs import labels
+from skipjack.fleet.store.jobs.problems import digest_of, ids_of
+from skipjack.fleet.store.machines import devices
+from skipjack.fleet.store.machines.devices import same_class
+from skipjack.fleet.store.schema import tables
+from skipjack.fleet.store.sql import clock, statements
+from skipjack.fleet.store.sql.statements import insert_long_rows, insert_rows
+from skipjack.fleet.store.sql.stored_json import stored
+
+_AT_ONCE = 200
+_COPIED = (
+    *("problem", "device", "solver", "searcher", "seed", "budget", "round_size", "priority"),
+    *("attempt", "device_record", "build_machine", "eval_machine", "gpu", "trials"),
+    *("failed_trials", "best_ns", "toolchain"),
+)
+
+Pair = tuple[str, str]
+"""A problem's key and a device."""
+
+
+def take_over(
+    connection: Connection, label: str, pairs: Iterable[Pair], toolchains: Mapping[str, str]
+) -> int:
+    """Give the label a find job for each pair that has a ranking by its device's toolchain.
+
+    Of several the newest. A pair for which the label has a find job is left as it is.
+    """
+    label_id = labels.id_of(connection, label)
+    devices.bind_unbound(connection, (), label_id)
+    by_device: dict[str, list[str]] = {}
+    for key, device in pairs:
+        by_device.setdefault(device, []).append(key)
+    for device in by_device:
+        _follow(connection, label_id, device)
+    return sum(
+        _take(connection, label_id, device, chunk, toolchains[device])
+        for device, keys in by_device.items()
+        for chunk in statements.chunks(keys, _AT_ONCE)
+    )
+
+
+def _follow(connection: Connection, label: int, device: str) -> None:
+    """A label that is for any device of this name is for the one that all rankings are of."""
+    of, job = tables.label_devices.c, tables.jobs.c
+    ranked = exists().where(
+        *(job.label == of.label, job.device == of.device, job.solver == FIND),
+        job.state == str(State.EVALUATED),
+    )
+    classes = select(of.class_key).where(of.device == device, of.class_key.is_not(None), ranked)
+    found = connection.execute(classes.distinct()).scalars().all()
+    if len(found) == 1:
+        mine = (of.label == label, of.device == device, of.class_key.is_(None))
+        values = update(tables.label_devices).where(*mine).values(class_key=found[0])
+        connection.execute(values)
+
+
+def _take(
+    connection: Connection, label: int, device: str, keys: Sequence[str], toolchain: str
+) -> int:
+    job = tables.jobs.c
+    problems = list(ids_of(connection, map(digest_of, keys)).values())
+    there = select(job.problem).where(job.label == label, job.device == device, job.solver == FIND)
+    query = (
+        select(tables.jobs, tables.labels.c.name.label("label_name"))
+        .join(tables.labels, tables.labels.c.id == job.label)
+        .where(job.problem.in_(problems), same_class(label, device), job.solver == FIND)
+        .where(job.state == str(State.EVALUATED), job.toolchain == toolchain)
+        .where(job.problem.not_in(there))
+        .order_by(job.updated.desc(), job.id.desc())
+    )
+    newest: dict[int, Any] = {}
+    for row in connection.execute(query):
+        newest.setdefault(row.problem, row)
+    if not newest:
+        return 0
+    now = clock.read(connection)
+    fixed = {"label": label, "state": str(State.EVALUATED), "reason": "", "created": now}
+    rows = [
+        {
+            **{name: getattr(row, name) for name in _COPIED},
+            **fixed,
+            "result": json.dumps(_marked(row), sort_keys=True),
+            "updated": now,
+        }
+        for row in newest.values()
+    ]
+    made = statements.insert_new(connection, tables.jobs, rows)
+    _copy_past(connection, label, device, newest, now)
+    return made
+
+
+def _marked(row: Any) -> dict[str, Any]:
+    """The result, with where it was found."""
+    return {
+        **stored(row.result),
+        "taken_over": {"job": row.id, "label": row.label_name},
+    }
+
+
+def _copy_past(
+    connection: Connection, label: int, device: str, originals: Mapping[int, Any], now: float
+) -> None:
+    """What the originals found out, and a line about where it comes from.
+
+    Another run may have made some of these jobs in between, or taken them over: they are its own.
+    Ours are those that are evaluated and have no story yet.
+    """
+    job, done = tables.jobs.c, tables.rounds.c
+    mine = (
+        select(job.id, job.problem)
+        .where(job.label == label, job.device == device, job.solver == FIND)
+        .where(job.problem.in_(originals), job.state == str(State.EVALUATED))
+        .where(~exists().where(tables.story.c.job == job.id))
+    )
+    copies = {originals[row.problem].id: row.id for row in connection.execute(mine)}
+    same = and_(job.id == done.job, job.epoch == done.epoch)
+    query = select(tables.rounds).join(tables.jobs, same).where(done.job.in_(copies))
+    rows = [
+        {**row, "job": copies[row["job"]], "epoch": 0}
+        for row in connection.execute(query).mappings()
+    ]
+    if rows:
+        insert_long_rows(connection, tables.rounds, rows)
+    lines = [_line(copies[one.id], one, now) for one in originals.values() if one.id in copies]
+    insert_rows(connection, tables.story, lines)
+
+
+def _line(job: int, original: Any, now: float) -> dict[str, Any]:
+    return {
+        "job": job,
+        "at": now,
+        "event": "taken_over",
+        "before": "",
+        "after": str(State.EVALUATED),
+        "epoch": 0,
+        "round": 0,
+        "attempt": original.attempt,
+        "machine": None,
+        "gpu": "",
+        "reason": f"from job {original.id} of {original.label_name}",
+    }

@@ -1,0 +1,1 @@
+"""Machines and their devices, as they registered and as they were seen."""

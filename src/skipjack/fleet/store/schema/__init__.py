@@ -1,0 +1,1 @@
+"""What the database holds: tables, views, and the revisions that lead to them."""

@@ -1,0 +1,126 @@
+"""The schema's version: creating an empty database, and bringing an older one up to date.
+
+A fresh database is made from `tables` at once; an older one is led through `migrations`. A test
+proves that both give the same. Whoever creates or upgrades holds a lock on the database, so that
+any number of processes may start at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import (
+    Column,
+    Connection,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    inspect,
+    select,
+    text,
+)
+
+from skipjack.errors import NewerFormatError, StorageError
+from skipjack.fleet.store.schema import views
+from skipjack.fleet.store.schema.migrations import REVISIONS, VERSION_TABLE
+from skipjack.fleet.store.schema.tables import metadata
+from skipjack.fleet.store.sql.urls import for_people
+
+UNFINISHED = "unfinished"
+"""The version of a schema that is being created: MariaDB cannot undo what a dead process began."""
+
+_LOCK = 0x536B6A6B
+_LOCK_WAIT_S = 120
+
+# As Alembic would make it, without importing Alembic.
+_version = Table(
+    VERSION_TABLE,
+    MetaData(),
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc"),
+)
+
+
+def version(connection: Connection) -> str | None:
+    """The revision that the database has; None if it is empty, refused if it is not ours."""
+    inspector = inspect(connection)
+    if inspector.has_table(VERSION_TABLE):
+        return connection.execute(select(_version.c.version_num)).scalar()
+    others = sorted(set(inspector.get_table_names()) & set(metadata.tables))
+    if others:
+        raise StorageError(
+            f"{for_people(connection.engine.url)} has a table {others[0]} that is not Skipjack's; "
+            "it was left as it is, use a database of its own"
+        )
+    return None
+
+
+def check(connection: Connection, found: str) -> None:
+    """`NewerFormatError` if only a newer Skipjack knows this revision."""
+    if found not in (*REVISIONS, UNFINISHED):
+        raise NewerFormatError(
+            f"{for_people(connection.engine.url)} has a schema of revision {found}, this Skipjack "
+            f"knows those up to {REVISIONS[-1]}; it was left as it is, use a newer Skipjack"
+        )
+
+
+def create(connection: Connection) -> None:
+    """Make all tables and views, unless another process just did."""
+    with _alone(connection):
+        if version(connection) in (None, UNFINISHED):
+            _version.create(connection, checkfirst=True)
+            _stamp(connection, UNFINISHED)
+            metadata.create_all(connection)
+            views.create(connection)
+            _stamp(connection, REVISIONS[-1])
+
+
+def upgrade(connection: Connection, target: str = REVISIONS[-1]) -> None:
+    """Apply the revisions that are missing, and make the views anew."""
+    with _alone(connection):
+        views.drop(connection)
+        _run_alembic(connection, target)
+        views.create(connection)
+
+
+def _stamp(connection: Connection, revision: str) -> None:
+    connection.execute(_version.delete())
+    connection.execute(_version.insert().values(version_num=revision))
+
+
+def _run_alembic(connection: Connection, target: str) -> None:
+    # Only an upgrade needs it, and it takes a tenth of a second to import.
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", "skipjack.fleet.store.schema:migrations")
+    config.attributes["connection"] = connection
+    command.upgrade(config, target)
+
+
+@contextmanager
+def _alone(connection: Connection) -> Iterator[None]:
+    """Hold the database's lock for changes of the schema. SQLite's transaction is one already."""
+    dialect = connection.dialect.name
+    if dialect == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK})
+    if dialect != "mysql":
+        yield
+        return
+    # The names of such locks are the server's, not the database's.
+    database = str(connection.engine.url.database)
+    name = f"skipjack_{hashlib.sha256(database.encode()).hexdigest()[:32]}"
+    asked = {"name": name, "seconds": _LOCK_WAIT_S}
+    if not connection.execute(text("SELECT get_lock(:name, :seconds)"), asked).scalar():
+        raise StorageError(
+            f"{for_people(connection.engine.url)} was being created or upgraded by another process "
+            f"for {_LOCK_WAIT_S} seconds; try again"
+        )
+    try:
+        yield
+    finally:
+        connection.execute(text("SELECT release_lock(:name)"), {"name": name})
