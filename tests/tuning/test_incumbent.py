@@ -21,7 +21,7 @@ from skipjack.operations import parse
 from skipjack.solvers import find_solver
 from skipjack.tuning import Outcome, TuneOptions, Tuner, TuneResult
 from skipjack.tuning.applicable_solvers import default_proposal
-from skipjack.tuning.evaluator import CandidateEvaluator
+from skipjack.tuning.evaluators import CandidateEvaluator
 from skipjack.tuning.loaded_candidate import LoadedCandidate
 
 LATE = "2090-01-01T00:00:00.000000Z"

@@ -21,7 +21,7 @@ from skipjack.testing.fake_tuning import FakeContext, FakeLibrary, FakeSolver, t
 from skipjack.testing.sessions import Behaviour, FakeKernel
 from skipjack.tuning import FindResult, FindStatus, Outcome, Progress, TuneOptions, TuneResult
 from skipjack.tuning.build_queue import MissingCodeError
-from skipjack.tuning.evaluator import RoundBuilder, RoundTimer
+from skipjack.tuning.evaluators import RoundBuilder, RoundTimer
 from skipjack.tuning.finding import run_find
 from skipjack.tuning.strategy import TuneStrategy
 from skipjack.tuning.study_run import BuiltRound, MeasuredRound, StudyRun

@@ -37,7 +37,7 @@ from skipjack.tuning.context import (
     session_place,
 )
 from skipjack.tuning.engine import LedgerBuffer
-from skipjack.tuning.evaluator import CandidateEvaluator
+from skipjack.tuning.evaluators import CandidateEvaluator
 from skipjack.tuning.limits import LIMITS, Limits
 from skipjack.tuning.loaded_candidate import LoadedCandidate
 

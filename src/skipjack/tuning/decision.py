@@ -199,7 +199,7 @@ class Decision:
     def _gain_of_held(self) -> Ratio | None:
         """Of the bank's config over the default; None where there are no pairs of the two."""
         incumbent, default = self.contenders.incumbent, self.default
-        if incumbent is None or default is None or incumbent.code is None:
+        if incumbent is None or default is None or incumbent.is_library:
             return None
         if not (self._timed(incumbent) and self._timed(default)):
             return None
@@ -226,7 +226,7 @@ class Decision:
         incumbent = self.contenders.incumbent
         stays = outcome in (Outcome.KEPT, Outcome.NOISY)
         if stays and incumbent is not None and self._timed(incumbent):
-            return incumbent if incumbent.code else self.winner
+            return self.winner if incumbent.is_library else incumbent
         if outcome in (Outcome.RESERVED, Outcome.NOISY):
             return self.winner if self.contenders.outside else self.default_or(self.winner)
         return self.winner
@@ -249,7 +249,7 @@ class Decision:
     def renews(self, outcome: Outcome) -> bool:
         """Whether the bank's config stays with new evidence: it was stale, or claimed too much."""
         incumbent = self.contenders.incumbent
-        if outcome is not Outcome.KEPT or incumbent is None or incumbent.code is None:
+        if outcome is not Outcome.KEPT or incumbent is None or incumbent.is_library:
             return False
         return self._timed(incumbent) and (self.contenders.stale or self._overstated())
 

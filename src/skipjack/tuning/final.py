@@ -19,7 +19,7 @@ from skipjack.tuning.loaded_candidate import LoadedCandidate
 
 if TYPE_CHECKING:
     from skipjack.tuning.engine import Evaluator
-    from skipjack.tuning.evaluator import CandidateEvaluator
+    from skipjack.tuning.evaluators import CandidateEvaluator
 
 _UNKNOWN = float("nan")
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from skipjack.bank import LaunchData
+from skipjack.core.device import Device
+from skipjack.core.protocol import TimingProtocol
 from skipjack.core.trial import Candidate
 from skipjack.execute.session import Failure, Loadable
 from skipjack.execute.statistics import Block
@@ -14,6 +17,15 @@ from skipjack.gpu.plan import from_slots, scratch_sizes
 from skipjack.ledger import CandidateKey, MeasurementRecord, MetricSamples
 from skipjack.native.slots import workspace_bytes
 from skipjack.tuning.context import TuningContext
+
+
+class TimingPlace(Protocol):
+    """Where and how samples are taken."""
+
+    id: str
+    """Tells the measurements of this place from those of others."""
+    device: Device
+    protocol: TimingProtocol
 
 
 @dataclass(slots=True)
@@ -26,7 +38,7 @@ class LoadedCandidate:
     version: int = 1
     """The solver's."""
     code: Loadable | None = None
-    """What was built, which the session holds as well; None for a library."""
+    """What was built for a run session; None for a library, and for calls in this process."""
     source_digest: str | None = None
     compiler: str = ""
     """Name and version of what compiled it."""
@@ -47,6 +59,11 @@ class LoadedCandidate:
     def solver(self) -> str:
         """The solver's name."""
         return self.candidate.solver
+
+    @property
+    def is_library(self) -> bool:
+        """Whether nothing was built and there is nothing to set."""
+        return self.code is None and not self.candidate.config
 
     @property
     def artifact_digest(self) -> str:
@@ -71,7 +88,7 @@ class LoadedCandidate:
             return sum(scratch_sizes(from_slots(self.code.slots)).values())
         return workspace_bytes(self.code.slots)
 
-    def measurement(self, context: TuningContext, block: Block, number: int) -> MeasurementRecord:
+    def measurement(self, context: TimingPlace, block: Block, number: int) -> MeasurementRecord:
         """What the ledger keeps of a block; `number` tells it from others of its context."""
         sentinel = block.sentinel_ns
         return MeasurementRecord(

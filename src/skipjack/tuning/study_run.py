@@ -35,7 +35,7 @@ from skipjack.tuning.applicable_solvers import (
 from skipjack.tuning.context import TuningContext
 from skipjack.tuning.decision import Contenders
 from skipjack.tuning.engine import LedgerBuffer, StudyEngine, Told
-from skipjack.tuning.evaluator import CandidateEvaluator
+from skipjack.tuning.evaluators import CandidateEvaluator
 from skipjack.tuning.final import Final
 from skipjack.tuning.loaded_candidate import LoadedCandidate
 from skipjack.tuning.options import Progress, TimeLimit, TuneOptions

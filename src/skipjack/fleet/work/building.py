@@ -26,7 +26,7 @@ from skipjack.settings import Settings
 from skipjack.solvers.gpu import compiling
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.storage import KernelStore, user_directory
-from skipjack.tuning.evaluator import RoundBuilder
+from skipjack.tuning.evaluators import RoundBuilder
 from skipjack.tuning.study_run import BuiltRound
 
 log = logging.getLogger(__name__)

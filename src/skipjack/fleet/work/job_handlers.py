@@ -27,7 +27,7 @@ from skipjack.solvers import find_solver, for_gpus_alone, names, refusal, solver
 from skipjack.solvers.identity import build_identity
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.tuning.applicable_solvers import applicable_solvers, entrants
-from skipjack.tuning.evaluator import CandidateEvaluator
+from skipjack.tuning.evaluators import CandidateEvaluator
 from skipjack.tuning.finding import FindResult, RankedSolver, rank_all
 from skipjack.tuning.options import TuneOptions
 from skipjack.tuning.result import Outcome as Verdict

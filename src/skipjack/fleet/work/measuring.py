@@ -22,7 +22,7 @@ from skipjack.operations import parse
 from skipjack.reading import numbered
 from skipjack.settings import Settings
 from skipjack.tuning.context import timing_cores
-from skipjack.tuning.evaluator import RoundTimer
+from skipjack.tuning.evaluators import RoundTimer
 
 log = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from skipjack.core.config import Config
 from skipjack.core.objective import Objective
@@ -12,20 +12,21 @@ from skipjack.core.space import Space
 from skipjack.core.trial import Candidate, Status, Trial
 from skipjack.execute.build_pool import Build
 from skipjack.execute.session import Failure, Loadable
-from skipjack.execute.statistics import Block, best_sentinel, by_kernel, summarize
+from skipjack.execute.statistics import Block, summarize
 from skipjack.solvers import find_solver
 from skipjack.solvers.solver import BuildingSolver, slack_of
 from skipjack.tuning.build_queue import BuildQueue
 from skipjack.tuning.context import TuningContext
 from skipjack.tuning.engine import LedgerBuffer
+from skipjack.tuning.evaluators.racing import RacingEvaluator
 from skipjack.tuning.limits import Limits
 from skipjack.tuning.loaded_candidate import KernelChecks, LoadedCandidate
 
 log = logging.getLogger(__name__)
 
 
-class CandidateEvaluator:
-    """Runs candidates of one problem; remembers the best and writes everything down.
+class CandidateEvaluator(RacingEvaluator):
+    """Runs candidates of one problem in a run session.
 
     With `prune_slow` it spends little on those that are long and far behind: see
     `LoadedCandidate.cut_short`.
@@ -44,29 +45,13 @@ class CandidateEvaluator:
         *,
         prune_slow: bool = False,
     ) -> None:
-        self._context, self._buffer = context, buffer
-        self.limits = limits
+        super().__init__(context, buffer, objective, limits, prune_slow=prune_slow)
+        self._context, self._problem = context, problem
         self.queue = BuildQueue(context, cached_only=self.cached_only)
-        self._problem, self._objective = problem, objective
         self._checks = KernelChecks(context)
-        self._best_sentinel_ns = float("inf")
-        self._block_number = 0
-        self._prune_slow = prune_slow
         self._library_ns = float("inf")
-        self._kernels: dict[int, LoadedCandidate] = {}
-        """All that the session was given, libraries too, by their numbers."""
-        self.failures: dict[str, tuple[Status, str]] = {}
-        """The last one of each solver that had any."""
-        self.failed: set[str] = set()
-        """Keys of candidates that failed, whatever they did before."""
-        self.loaded: dict[str, LoadedCandidate] = {}
-        """Those that were built and ran, by the candidate's key."""
-        self.best: LoadedCandidate | None = None
         self.digests: dict[str, None] = {}
         """Of all machine code that was built or is known from before, in order."""
-        self.builds = 0
-        self.runs = 0
-        """How many kernels were timed, each as often as it was."""
 
     def add_solver(self, solver: BuildingSolver, space: Space) -> None:
         """Take candidates of this solver from now on."""
@@ -91,11 +76,7 @@ class CandidateEvaluator:
     @property
     def pace_ns(self) -> float:
         """How long the fastest takes, a library perhaps; infinite while nothing is known."""
-        return min(self._library_ns, self.best.time_ns if self.best else float("inf"))
-
-    def leader_times_ns(self) -> list[float]:
-        """What the fastest of each solver takes."""
-        return [loaded.time_ns for loaded in self.leaders().values()]
+        return min(self._library_ns, super().pace_ns)
 
     @property
     def pending(self) -> int:
@@ -106,11 +87,6 @@ class CandidateEvaluator:
     def ahead(self) -> int:
         """So many keep the builders busy a little ahead of the timing."""
         return 2 * self._context.pool.size + self.limits.batch_candidates
-
-    @property
-    def confirm_pairs(self) -> int:
-        """As the protocol of timing says."""
-        return self._context.protocol.confirm_blocks
 
     @property
     def batch(self) -> int:
@@ -225,14 +201,6 @@ class CandidateEvaluator:
         self._checks.again(loaded)
         loaded.time_ns = min(loaded.time_ns, loaded.checked_ns)
 
-    def leaders(self) -> dict[str, LoadedCandidate]:
-        """The fastest of every solver so far, by its name."""
-        found: dict[str, LoadedCandidate] = {}
-        for loaded in self.loaded.values():
-            if loaded.solver not in found or loaded.time_ns <= found[loaded.solver].time_ns:
-                found[loaded.solver] = loaded
-        return found
-
     def _one_call_says_enough(self, loaded: LoadedCandidate) -> bool:
         """A long call that is far behind, or the first of its solver, of which few are tried.
 
@@ -255,128 +223,9 @@ class CandidateEvaluator:
         if self._prune_slow:
             self._context.session.hurry(self.limits.patience_ratio * self.pace_ns * 1e-9)
 
-    def _failed(self, candidate: Candidate, status: Status, reason: str) -> Trial:
-        self.failures[candidate.solver] = status, reason
-        self.failed.add(candidate.key)
-        return Trial(candidate.config, status, reason=reason)
-
-    def _race(self, entered: list[LoadedCandidate]) -> list[tuple[LoadedCandidate, Trial]]:
-        """One block for all; more for those that may win; the best of before runs along."""
-        if not entered:
-            return []
-        blocks, failures = self._time_beside_best(entered, 1)
-        first = {kernel: summarize(mine).time_ns for kernel, mine in blocks.items()}
-        leader = min(first.values(), default=float("inf"))
-        most_ns = leader * self.limits.near_ratio
-        hopeful = [one for one in entered if first.get(one.kernel, float("inf")) < most_ns]
-        if hopeful and not (self._prune_slow and leader > self.limits.long_ns):
-            again = self._context.protocol.race_blocks - 1 if leader < self.limits.slow_ns else 1
-            more, late = self._time_beside_best(hopeful, again)
-            failures |= late
-            for kernel, mine in more.items():
-                blocks[kernel] = [*blocks.get(kernel, []), *mine]
-        scale = self._scale(blocks)
-        results = []
-        for loaded in entered:
-            if loaded.kernel in failures or loaded.kernel not in blocks:
-                failure = failures.get(loaded.kernel)
-                reason = failure.reason if failure else "it was not timed"
-                status = failure.status if failure else Status.ERROR
-                results.append((loaded, self._failed(loaded.candidate, status, reason)))
-                continue
-            results.append((loaded, self._settle(loaded, blocks[loaded.kernel], scale)))
-        self._update_best(entered)
-        return results
-
-    def _time_beside_best(
-        self, group: Sequence[LoadedCandidate], rounds: int
-    ) -> tuple[dict[int, list[Block]], dict[int, Failure]]:
-        everyone = [*group, *([self.best] if self.best else [])]
-        blocks, failures = self.time([one.kernel for one in everyone], rounds)
-        return by_kernel(blocks), {failure.kernel: failure for failure in failures}
-
-    def time(self, kernels: Sequence[int], blocks: int) -> tuple[list[Block], list[Failure]]:
-        """Interleaved blocks of these, which are written down.
-
-        One that fails is out: a kernel that crashes now and then is no winner, also if it led.
-        """
-        with self._context.tracer.span(f"time {len(kernels)} kernels", "run"):
-            timed, failures = self._context.session.time(kernels, blocks)
-        for failure in failures:
-            self._drop(self._kernels[failure.kernel], failure.status, failure.reason)
-        self._best_sentinel_ns = min(self._best_sentinel_ns, best_sentinel(timed))
-        self.runs += len(kernels)
-        self._record(timed)
-        return timed, failures
-
-    def _scale(self, blocks: Mapping[int, list[Block]]) -> float:
-        """How much slower than usual the best so far ran just now.
-
-        Dividing by it makes values of different batches comparable. What is usual is the median
-        of all its blocks: its first ones were probably lucky, or it would not lead.
-        """
-        if not self.best or self.best.kernel not in blocks:
-            return 1.0
-        self.best.blocks += blocks[self.best.kernel]
-        self.best.time_ns = summarize(self.best.blocks).time_ns
-        scale = summarize(blocks[self.best.kernel]).time_ns / self.best.time_ns
-        most = self.limits.most_drift
-        return min(max(scale, 1.0 / most), most)
-
-    def _settle(self, loaded: LoadedCandidate, blocks: list[Block], scale: float) -> Trial:
-        timing = summarize(blocks, self._best_sentinel_ns)
-        loaded.time_ns, loaded.spread = timing.time_ns / scale, timing.spread
-        loaded.blocks = list(blocks)
-        return self._trial(loaded, timing.time_ns)
-
-    def _trial(self, loaded: LoadedCandidate, raw_ns: float) -> Trial:
-        metrics = {
-            "time_ns": loaded.time_ns,
-            "raw_time_ns": raw_ns,
-            "error_over_tolerance": loaded.error_ratio,
-            **loaded.resources,
-        }
-        value = self._objective.value(metrics)
-        self.loaded[loaded.candidate.key] = loaded
-        spread = loaded.spread * (value or 0.0)
-        return Trial(loaded.candidate.config, Status.OK, value, spread, metrics=metrics)
-
     def _update_best(self, entered: list[LoadedCandidate]) -> None:
-        """Keep the leaders loaded; free the others."""
-        for loaded in entered:
-            if loaded.time_ns < (self.best.time_ns if self.best else float("inf")):
-                self.best = loaded
-        for loaded in entered:
-            if self.best and loaded.time_ns > self.best.time_ns * self.limits.near_ratio:
-                self._context.session.unload(loaded.kernel)
+        super()._update_best(entered)
         self._hurry()
-
-    def _record(self, blocks: Sequence[Block]) -> None:
-        first = self._block_number + 1
-        self._block_number += len(blocks)
-        self._buffer.measure(
-            [
-                self._kernels[block.kernel].measurement(self._context, block, number)
-                for number, block in enumerate(blocks, first)
-            ]
-        )
-
-    def finalists(
-        self, count: int, solver: str | None = None, but: Candidate | None = None
-    ) -> list[LoadedCandidate]:
-        """The fastest so far, best first, checked once more on arrays that are not aligned.
-
-        Of one solver, or of all; `but` is none of them.
-        """
-        found: list[LoadedCandidate] = []
-        for loaded in sorted(self.loaded.values(), key=lambda loaded: loaded.time_ns):
-            if len(found) == count:
-                break
-            if loaded.candidate == but:
-                continue
-            if solver in (None, loaded.solver) and self.runs_anywhere(loaded):
-                found.append(loaded)
-        return found
 
     def runs_anywhere(self, loaded: LoadedCandidate) -> bool:
         """Whether it is right on arrays that are not aligned, too; if not it is out."""
@@ -388,13 +237,6 @@ class CandidateEvaluator:
             log.warning("%s is no winner, %s", loaded.candidate.key, reason)
             self._drop(loaded, failure.status, reason)
         return loaded.anywhere
-
-    def _drop(self, loaded: LoadedCandidate, status: Status, reason: str) -> None:
-        self._failed(loaded.candidate, status, reason)
-        self.loaded.pop(loaded.candidate.key, None)
-        if loaded is self.best:
-            others = self.loaded.values()
-            self.best = min(others, key=lambda one: one.time_ns, default=None)
 
 
 class RoundBuilder(CandidateEvaluator):

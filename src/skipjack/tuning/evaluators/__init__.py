@@ -1,0 +1,12 @@
+"""Evaluators of the study engine (`skipjack.tuning.engine.Evaluator`) that time kernels."""
+
+from skipjack.tuning.evaluators.kernels import CandidateEvaluator, RoundBuilder, RoundTimer
+from skipjack.tuning.evaluators.racing import RacingEvaluator, TimingContext
+
+__all__ = [
+    "CandidateEvaluator",
+    "RacingEvaluator",
+    "RoundBuilder",
+    "RoundTimer",
+    "TimingContext",
+]
