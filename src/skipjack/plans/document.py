@@ -6,7 +6,7 @@ value is the text that was written, and what takes it decides what it means.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,10 +57,10 @@ Complain = Callable[[int, str], None]
 
 
 def read_document(path: Path, complain: Complain | None = None) -> Node:
-    """The one document of a YAML file; whatever is wrong with it is said with its line.
+    """The one document of a YAML file; errors name its line.
 
     Keys that stand twice are told to `complain`, if there is one, and the first of them counts; all
-    else that is wrong is raised.
+    other errors are raised.
     """
     try:
         with path.open("rb") as file:
@@ -70,7 +70,9 @@ def read_document(path: Path, complain: Complain | None = None) -> Node:
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror}") from error
     if len(data) > LARGEST_BYTES:
-        raise UsageError(f"{path} has more than {LARGEST_BYTES // 1024} KiB: that is no plan")
+        raise UsageError(
+            f"{path} has more than {LARGEST_BYTES // 1024} KiB, which is too large for a plan"
+        )
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -80,17 +82,18 @@ def read_document(path: Path, complain: Complain | None = None) -> Node:
 
 
 def parse_document(text: str, source: str, complain: Complain | None = None) -> Node:
-    """As `read_document`, of a text; `source` is what complaints call it."""
-    reader = _Reader(source, _events(text, source), complain)
-    root = reader.document()
-    if root is None:
-        raise UsageError(f"{source} is empty; skipjack plan init writes an example")
-    return root
+    """As `read_document`, of a text; `source` is the name that errors give it."""
 
+    def twice(line: int, sentence: str) -> None:
+        if complain is None:
+            raise _RefusedError(line, sentence)
+        complain(line, sentence)
 
-def _events(text: str, source: str) -> Iterator[yaml.Event]:
     try:
-        yield from yaml.parse(text, Loader=yaml.SafeLoader)
+        composed = yaml.compose(text, Loader=_PlanLoader)
+        root = None if composed is None else _node(composed, twice)
+    except _RefusedError as error:
+        raise UsageError(f"{source}:{error.line}: {error.sentence}") from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise UsageError(
@@ -100,87 +103,74 @@ def _events(text: str, source: str) -> Iterator[yaml.Event]:
         mark = error.problem_mark or error.context_mark
         where = f"{source}:{mark.line + 1}" if mark else source
         raise UsageError(f"{where}: {_sentence(error)}") from None
+    if root is None or (isinstance(root, Scalar) and root.empty):
+        raise UsageError(f"{source} is empty; skipjack plan init writes an example")
+    return root
+
+
+@dataclass
+class _RefusedError(Exception):
+    """Something that is YAML and has no place in a plan."""
+
+    line: int
+    sentence: str
+
+
+class _PlanLoader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
+    """Composes nodes, and refuses what plans do not use before any of it is expanded."""
+
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: object) -> yaml.Node:
+        event = self.peek_event()
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+            raise _RefusedError(
+                line,
+                "anchors and aliases (& and *) are not read in plans; what holds for all "
+                "steps is said once under defaults",
+            )
+        if event.tag is not None:
+            raise _RefusedError(
+                line, f"tags such as {event.tag} are not read in plans; leave it out"
+            )
+        if self._depth >= DEEPEST:
+            raise _RefusedError(line, f"nested more than {DEEPEST} deep; a plan never is")
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
+def _node(node: yaml.Node, twice: Complain) -> Node:
+    line = node.start_mark.line + 1
+    if isinstance(node, yaml.ScalarNode):
+        return Scalar(node.value, line, plain=node.style is None)
+    if isinstance(node, yaml.SequenceNode):
+        return Listing(tuple(_node(item, twice) for item in node.value), line)
+    entries: dict[str, tuple[Scalar, Node]] = {}
+    for key_node, value_node in node.value:
+        key = _node(key_node, twice)
+        if not isinstance(key, Scalar) or key.empty:
+            raise _RefusedError(key.line, "a key must be a word")
+        # Dashes and underscores mean the same in keys, hence two spellings are one key twice.
+        name = key.text.replace("_", "-")
+        value = _node(value_node, twice)
+        if name in entries:
+            first = entries[name][0].line
+            twice(key.line, f"{key.text!r} stands here twice, first in line {first}; keep one")
+        else:
+            entries[name] = (key, value)
+    return Table(tuple(entries.values()), line)
 
 
 def _sentence(error: yaml.MarkedYAMLError) -> str:
     problem = error.problem or "not YAML"
+    if problem == "but found another document":
+        return "a second document begins; a plan is one document"
     if "'\\t'" in problem:
         return "a tab where YAML wants spaces; indent with spaces"
     context = f" {error.context}" if error.context else ""
     since = error.context_mark
     began = f" that began in line {since.line + 1}" if context and since else ""
     return f"not YAML: {problem}{context}{began}"
-
-
-class _Reader:
-    """Makes a tree out of the parser's events, as large as the file: aliases are refused."""
-
-    def __init__(
-        self, source: str, events: Iterator[yaml.Event], complain: Complain | None
-    ) -> None:
-        self._source = source
-        self._events = events
-        self._complain = complain
-
-    def document(self) -> Node | None:
-        root: Node | None = None
-        documents = 0
-        for event in self._events:
-            if isinstance(event, yaml.DocumentStartEvent):
-                documents += 1
-                if documents > 1:
-                    raise self._refusal(event, "a second document begins; a plan is one document")
-            elif isinstance(event, yaml.NodeEvent):
-                root = self._node(event, 1)
-        return None if isinstance(root, Scalar) and root.empty else root
-
-    def _node(self, event: yaml.Event, depth: int) -> Node:
-        line = event.start_mark.line + 1
-        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
-            raise self._refusal(
-                event,
-                "anchors and aliases (& and *) are not read in plans; what holds for all "
-                "steps is said once under defaults",
-            )
-        if event.tag is not None:
-            raise self._refusal(
-                event, f"tags such as {event.tag} are not read in plans; leave it out"
-            )
-        if depth > DEEPEST:
-            raise self._refusal(event, f"nested more than {DEEPEST} deep; a plan never is")
-        if isinstance(event, yaml.ScalarEvent):
-            return Scalar(event.value, line, plain=event.style is None)
-        if isinstance(event, yaml.SequenceStartEvent):
-            return Listing(tuple(self._items(depth)), line)
-        return Table(tuple(self._entries(depth)), line)
-
-    def _items(self, depth: int) -> Iterator[Node]:
-        for event in self._events:
-            if isinstance(event, yaml.SequenceEndEvent):
-                return
-            yield self._node(event, depth + 1)
-
-    def _entries(self, depth: int) -> Iterator[tuple[Scalar, Node]]:
-        seen: dict[str, int] = {}
-        for event in self._events:
-            if isinstance(event, yaml.MappingEndEvent):
-                return
-            key = self._node(event, depth + 1)
-            if not isinstance(key, Scalar) or key.empty:
-                raise self._refusal(event, "a key must be a word")
-            # Dashes and underscores mean the same in keys, hence two spellings are one key twice.
-            name = key.text.replace("_", "-")
-            value = self._node(next(self._events), depth + 1)
-            if name in seen:
-                self._twice(event, f"{key.text!r} stands here twice, first in line {seen[name]}")
-            else:
-                seen[name] = key.line
-                yield key, value
-
-    def _twice(self, event: yaml.Event, sentence: str) -> None:
-        if self._complain is None:
-            raise self._refusal(event, f"{sentence}; keep one")
-        self._complain(event.start_mark.line + 1, f"{sentence}; keep one")
-
-    def _refusal(self, event: yaml.Event, sentence: str) -> UsageError:
-        return UsageError(f"{self._source}:{event.start_mark.line + 1}: {sentence}")
