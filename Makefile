@@ -38,10 +38,10 @@ test-long: $(EVERYTHING)
 	$(MAKE) --no-print-directory -j2 lint tests-all
 
 tests-quick: $(EVERYTHING)
-	$(ONE_THREAD) $(BIN)/pytest -n 3 --dist loadgroup --no-loadscope-reorder -m "not long" $(PYTEST_ARGS)
+	$(ONE_THREAD) $(BIN)/pytest -n 3 --no-loadscope-reorder -m "not long" $(PYTEST_ARGS)
 
 tests-all: $(EVERYTHING)
-	$(ONE_THREAD) $(BIN)/pytest -n 3 --dist loadgroup --no-loadscope-reorder $(PYTEST_ARGS)
+	$(ONE_THREAD) $(BIN)/pytest -n 3 --no-loadscope-reorder --durations=40 $(PYTEST_ARGS)
 
 # NVIDIA's grid.py by its own words: make autotune RUN_ARGS="rnnt Server config.py --dry_run"
 autotune: $(STAMP)

@@ -5,6 +5,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,6 +14,7 @@ from processes import PATIENCE_S, command, gone, workers_of
 from skipjack import plugins
 from skipjack.core.problem import Problem
 from skipjack.operations import parse
+from work_shares import FilesToWorkers, turn_of
 
 Skipjack = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -24,37 +26,15 @@ settings.load_profile("any machine")
 
 
 ROGUE = Path(__file__).with_name("rogue.py")
-SLOWEST = (
-    "docs",
-    "fleet/acceptance",
-    "fleet/slurm",
-    "fleet/engines",
-    "tuning",
-    "cli",
-    "examples_loadgen",
-    "fleet",
-    "sweep",
-    "solvers",
-)
-"""Folders of files that take a minute rather than a second, in this order."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow files go first, so that no worker is left alone with one of them at the end.
-
-    The tests of a file run in one worker, but each page of the docs may have another.
-    """
-    items.sort(key=_turn)
-    for item in items:
-        name = item.nodeid if "test_marked_blocks_run" in item.name else item.nodeid.split("::")[0]
-        item.add_marker(pytest.mark.xdist_group(name.replace("@", "-")))
+    items.sort(key=turn_of)
 
 
-def _turn(item: pytest.Item) -> int:
-    place = item.path.relative_to(Path(__file__).parent)
-    folders = {parent.as_posix() for parent in place.parents}
-    turns = (turn for turn, folder in enumerate(SLOWEST) if folder in folders)
-    return next(turns, len(SLOWEST))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    return FilesToWorkers(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)
