@@ -28,7 +28,7 @@ def test_the_classes_that_it_names_exist() -> None:
     source = "\n".join(
         path.read_text()
         for folder in ("tuning", "fleet/work")
-        for path in (ROOT / "src/skipjack" / folder).glob("*.py")
+        for path in (ROOT / "src/skipjack" / folder).rglob("*.py")
     )
     for name in re.findall(r"`([A-Z]\w+)`", PAGE):
         assert f"class {name}" in source, name

@@ -33,7 +33,15 @@ def test_each_has_a_sentence_a_unit_and_a_script_that_exists_if_one_is_named() -
 
 
 def test_no_other_file_of_the_engine_has_numbers_of_its_own() -> None:
-    engine = ("engine", "evaluator", "final", "solver_search", "strategy", "decision")
+    engine = (
+        "engine",
+        "evaluators/kernels",
+        "evaluators/racing",
+        "final",
+        "solver_search",
+        "strategy",
+        "decision",
+    )
     for name in (*engine, "study_run", "verdict", "finding", "config_timer", "loaded_candidate"):
         text = (ROOT / "src/skipjack/tuning" / f"{name}.py").read_text()
         constants = [
