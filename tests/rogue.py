@@ -21,7 +21,7 @@ from skipjack.core.problem import Problem
 from skipjack.native import llvm
 from skipjack.native.cpu import target_of
 from skipjack.operations.elementwise import Elementwise
-from skipjack.solvers.solver import Blob, Slot, Source
+from skipjack.solvers.solver import Blob, Slot, Solver, Source
 
 OPERATION = "rogue"
 
@@ -102,7 +102,7 @@ def text_of(behaviour: str) -> str:
     )
 
 
-class RogueSolver:
+class RogueSolver(Solver):
     """One parameter: the behaviour."""
 
     name = "rogue"

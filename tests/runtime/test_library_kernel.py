@@ -23,7 +23,7 @@ from skipjack.native import cpu
 from skipjack.operations import get, parse, references
 from skipjack.runtime import LibraryKernel, bank_lookup
 from skipjack.runtime.library_kernel import GpuLibraryKernel
-from skipjack.solvers import GpuFunctionSolver, find_solver
+from skipjack.solvers import GpuFunctionSolver, Solver, find_solver
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ class _Torch:
         self.precision = precision
 
 
-class _Library:
+class _Library(Solver):
     """What `cublas` is, as far as a kernel sees it."""
 
     name, version, kinds = "cublas", 1, ("cuda",)

@@ -61,10 +61,10 @@ def problems() -> Iterator[Problem]:
 def test_what_is_declared_of_a_solver_is_what_it_says_itself(declared: BuiltIn) -> None:
     solver = find_solver(declared.name)
     assert solver.name == declared.name
-    assert tuple(getattr(solver, "kinds", ("cpu",))) == declared.kinds
+    assert tuple(solver.kinds) == declared.kinds
     builds = isinstance(solver, BuildingSolver)
     assert builds == (declared.use is Use.BUILT) or declared.use is Use.NAMED
-    assert getattr(solver, "compared", False) == (declared.use is Use.COMPARED)
+    assert solver.compared == (declared.use is Use.COMPARED)
 
 
 @pytest.mark.parametrize("device", [*CPUS, *GPUS], ids=lambda device: device.name)

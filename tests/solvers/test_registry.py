@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from cpus import SKYLAKE_AVX512
 from skipjack.core.device import Device
+from skipjack.core.operation import Arrays
+from skipjack.core.parameters import ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
 from skipjack.gpu.describing import describe_gpu
@@ -23,6 +25,7 @@ from skipjack.solvers.registry import (
     refusal,
     register,
     solver_for,
+    solvers_for,
     vendors_for,
 )
 from skipjack.solvers.solver import (
@@ -142,6 +145,76 @@ def test_a_solver_that_was_added_is_taken_by_name_or_where_no_other_can(restored
     assert solver_for(MATMUL, CPU).name == "nest"
     assert solver_for(MATMUL, CPU, "mine").name == "mine"
     assert solver_for(MATMUL, GPU).name == "mine"
+
+
+def test_a_preferred_solver_goes_ahead_of_ours_where_it_can(restored: None) -> None:
+    class Preferred(NestSolver):
+        name = "favourite"
+        preferred = True
+
+        def refuses(self, problem: Problem, device: Device) -> str:
+            return "" if problem.operation == "matmul" else "it knows matmul alone"
+
+    register(Preferred())
+    assert building_solvers(MATMUL, CPU)[0].name == "favourite"
+    found = [solver.name for solver in solvers_for(MATMUL, CPU)]
+    assert found[0] == "favourite"
+    assert "nest" in found  # the default of ours still races beside it
+    assert solver_for(parse("add:64"), CPU).name == "nest"
+
+
+class Undeclared:
+    """A library of a class of its own, which does not derive from `Solver`."""
+
+    name = "undeclared"
+    version = 1
+
+    def refuses(self, problem: Problem, device: Device) -> str:
+        return ""
+
+    def space(self, problem: Problem, device: Device) -> ParameterSpace:
+        return ParameterSpace([])
+
+    def bind(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
+        return lambda: None
+
+
+def test_what_a_solver_does_not_declare_has_the_default_of_the_protocol(restored: None) -> None:
+    register(Undeclared())  # type: ignore[arg-type]
+    solver = find_solver("undeclared")
+    assert isinstance(solver, VendorSolver)
+    assert (tuple(solver.kinds), tuple(solver.dtypes)) == (("cpu",), ("f32", "f64"))
+    assert (solver.compared, solver.algorithm, solver.preferred) == (False, "Direct", False)
+    assert "undeclared" not in [vendor.name for vendor in vendors_for(MATMUL, CPU)]
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({"kinds": "cuda"}, "kinds is 'cuda'; write a tuple of cpu, cuda or hip"),
+        ({"kinds": ()}, r"kinds is \(\); write a tuple"),
+        ({"dtypes": "f16"}, "dtypes is 'f16'; write a tuple of f32"),
+        ({"dtypes": ("half",)}, r"dtypes is \('half',\); write a tuple of f32"),
+        ({"algorithm": "Magic"}, "algorithm is 'Magic'; choose GEMM, Direct, FFT, .* or Implicit"),
+    ],
+)
+def test_declarations_that_match_nothing_are_refused(
+    restored: None, members: dict[str, object], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        register(type("Odd", (Undeclared,), members)())
+
+
+def test_a_method_that_is_only_inherited_from_the_protocol_is_missing(restored: None) -> None:
+    class Forgetful(BuildingSolver):
+        name = "forgetful"
+        version = 1
+
+        def space(self, problem: Problem, device: Device) -> ParameterSpace:
+            return ParameterSpace([])
+
+    with pytest.raises(UsageError, match="has no refuses: write def refuses"):
+        register(Forgetful())  # type: ignore[abstract]
 
 
 def test_what_nobody_builds_is_refused_with_what_helps() -> None:

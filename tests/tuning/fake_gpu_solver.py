@@ -12,13 +12,13 @@ from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.gpu.artifact import ABI, pack
 from skipjack.gpu.plan import launch, to_slots
-from skipjack.solvers.solver import Blob, Slot, Source
+from skipjack.solvers.solver import Blob, Slot, Solver, Source
 from skipjack.testing.fake_gpu import ARCH, KIND, fake_artifact
 
 BEHAVIOURS = ("slow", "right", "wrong", "behind", "fault", "fault_later", "hang", "memory")
 
 
-class FakeGpuSolver:
+class FakeGpuSolver(Solver):
     name = "fake_gpu"
     version = 1
     kinds = (KIND,)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 import types
 import typing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
 from skipjack.core.annotations import fits
-from skipjack.core.membership import called, methods
+from skipjack.core.membership import called, defaults, methods
 from skipjack.core.problem import Problem, shown
 from skipjack.errors import ForeignError, blaming
 
@@ -22,8 +22,11 @@ _KEPT = ("__module__", "__qualname__", "__doc__")
 """What a class is known by, in messages and in the identities of builds."""
 
 
-def guard(kind: str, thing: object, protocols: Iterable[type]) -> None:
-    """From now on, errors of these protocols' methods name the method and the problem."""
+def guard(kind: str, thing: object, protocols: Sequence[type]) -> None:
+    """From now on, errors of these protocols' methods name the method and the problem.
+
+    Attributes that the protocols give a default and the object lacks have that default.
+    """
     wanted = {name: method for one in protocols for name, method in methods(one).items()}
     own = type(thing)
 
@@ -34,6 +37,8 @@ def guard(kind: str, thing: object, protocols: Iterable[type]) -> None:
         return value
 
     members = {name: getattr(own, name) for name in _KEPT}
+    attributes = {name: one for each in protocols for name, one in defaults(each).items()}
+    members |= {name: one for name, one in attributes.items() if not hasattr(thing, name)}
     members |= {"__slots__": (), "__getattribute__": look_up}
     derived = types.new_class(own.__name__, (own,), {}, lambda body: body.update(members))
     object.__setattr__(thing, "__class__", derived)

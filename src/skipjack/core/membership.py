@@ -10,15 +10,21 @@ from skipjack.errors import UsageError, blaming
 
 
 def check_members(kind: str, thing: object, protocol: type) -> None:
-    """Refuse what lacks a member of the protocol, or has a method that takes something else."""
+    """Refuse what lacks a member of the protocol, or has a method that takes something else.
+
+    Attributes that the protocol gives a default may be missing (see `defaults`); methods that were
+    only inherited from the protocol are.
+    """
     if isinstance(thing, type):
         raise UsageError(
             f"{kind} {thing.__name__} is a class; register an instance: "
             f"register({thing.__name__}())"
         )
+    defaulted = defaults(protocol)
     for name, wanted in _members(protocol).items():
         with blaming(f"{name} of {called(kind, thing)}"):
-            there = hasattr(thing, name)
+            there = hasattr(thing, name) or name in defaulted
+            there = there and not _is_inherited(thing, name, wanted)
         if not there:
             raise UsageError(f"{called(kind, thing)} has no {name}: {_how(name, wanted)}")
         if isinstance(wanted, FunctionType):
@@ -36,8 +42,23 @@ def called(kind: str, thing: object) -> str:
 
 def has_any(thing: object, protocol: type, beyond: type) -> bool:
     """Whether it has a method of the protocol that the one it extends has not."""
-    own = _members(protocol).keys() - _members(beyond).keys()
-    return any(callable(getattr(thing, name, None)) for name in own)
+    extended = _members(beyond)
+    return any(
+        callable(getattr(thing, name, None)) and not _is_inherited(thing, name, wanted)
+        for name, wanted in _members(protocol).items()
+        if name not in extended
+    )
+
+
+def defaults(protocol: type) -> dict[str, object]:
+    """The attributes that a protocol of ours and those that it extends give a default."""
+    return {
+        name: vars(one)[name]
+        for one in reversed(protocol.__mro__)
+        if _is_ours(one)
+        for name in vars(one).get("__annotations__", ())
+        if name in vars(one)
+    }
 
 
 def methods(protocol: type) -> dict[str, FunctionType]:
@@ -50,7 +71,7 @@ def _members(protocol: type) -> dict[str, object]:
     """What the protocol and those that it extends define, in the order in which they do."""
     found: dict[str, object] = {}
     for one in reversed(protocol.__mro__):
-        if getattr(one, "_is_protocol", False) and one.__module__.startswith("skipjack."):
+        if _is_ours(one):
             found |= dict.fromkeys(vars(one).get("__annotations__", ()))
             found |= {
                 name: value
@@ -58,6 +79,16 @@ def _members(protocol: type) -> dict[str, object]:
                 if not name.startswith("_") and isinstance(value, FunctionType | property)
             }
     return found
+
+
+def _is_ours(one: type) -> bool:
+    """Whether it is a protocol of Skipjack."""
+    return getattr(one, "_is_protocol", False) and one.__module__.startswith("skipjack.")
+
+
+def _is_inherited(thing: object, name: str, wanted: object) -> bool:
+    """Whether a method is the protocol's own, which does nothing."""
+    return isinstance(wanted, FunctionType) and getattr(type(thing), name, None) is wanted
 
 
 def _how(name: str, wanted: object) -> str:

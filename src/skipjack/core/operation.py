@@ -160,6 +160,13 @@ class Directed(Protocol):
 
 
 @runtime_checkable
+class NumpyDeclared(Protocol):
+    """An operation that declares whether NumPy computes it; NumPy computes those that do not."""
+
+    in_numpy: bool
+
+
+@runtime_checkable
 class DirectCall(Protocol):
     """An operation that says how a user would call NumPy for it, writing into ``out``.
 

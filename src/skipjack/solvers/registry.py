@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from skipjack.core.device import Device
-from skipjack.core.dtypes import CPU_DTYPES, listed
+from skipjack.core.dtypes import DTYPES, listed
 from skipjack.core.guarding import guard
 from skipjack.core.membership import called, check_members, has_any
 from skipjack.core.naming import check_new_name
 from skipjack.core.operation import NestOperation, ProgramOperation
 from skipjack.core.problem import Problem
-from skipjack.errors import ForeignError, SkipjackError, UsageError
+from skipjack.errors import ForeignError, SkipjackError, UsageError, blaming
 from skipjack.gpu.describing import describe_gpu
 from skipjack.operations import get, parse
 from skipjack.solvers.built_in import BUILT_IN, BuiltIn, Use, load
@@ -48,7 +48,10 @@ _KIND_NAMES = {"cpu": "CPUs", "cuda": "NVIDIA's GPUs", "hip": "AMD's GPUs"}
 
 
 def register(solver: Solver) -> None:
-    """Add a solver. It is the default where no other can do a problem; else it is named."""
+    """Add a solver. Without `preferred` it is the default where no other can do a problem.
+
+    Attributes that it does not declare get the defaults of `Solver`.
+    """
     check_members("solver", solver, Solver)
     check_new_name("solver", solver.name, _known)
     ways = [way for way in _WAYS if has_any(solver, way, Solver)]
@@ -60,7 +63,27 @@ def register(solver: Solver) -> None:
     for way in ways:
         check_members("solver", solver, way)
     guard("solver", solver, (*_WAYS, RacingSolver, LooseSolver, SourceAware))
+    _check_declarations(solver)
     _known[solver.name] = solver
+
+
+def _check_declarations(solver: Solver) -> None:
+    """Refuse what would never match, such as a text in place of a tuple."""
+    # Only needed where a plug-in registers; it would load MIOpen's formats with every lookup.
+    from skipjack.interop.miopen import FAMILIES
+
+    this = called("solver", solver)
+    with blaming(this):
+        kinds, dtypes = solver.kinds, solver.dtypes
+        of_texts = not isinstance(kinds, str) and all(isinstance(kind, str) for kind in kinds)
+        known = not isinstance(dtypes, str) and all(dtype in DTYPES for dtype in dtypes)
+    if not (kinds and of_texts):
+        raise UsageError(f"{this}: kinds is {kinds!r}; write a tuple of cpu, cuda or hip")
+    if not (dtypes and known):
+        raise UsageError(f"{this}: dtypes is {dtypes!r}; write a tuple of {', '.join(DTYPES)}")
+    if solver.algorithm not in FAMILIES:
+        choices = listed(FAMILIES, "or")
+        raise UsageError(f"{this}: algorithm is {solver.algorithm!r}; choose {choices}")
 
 
 @contextmanager
@@ -98,12 +121,17 @@ def find_solver(name: str) -> Solver:
 
 
 def _asked(problem: Problem, device: Device, use: Use) -> Iterator[Solver]:
-    """The solvers that may do a problem, in their order; others of ours are not loaded."""
-    for known in [*_known.values()]:
+    """The solvers that may do a problem, the preferred one first; others of ours are not loaded."""
+    for known in sorted(_known.values(), key=_is_behind):
         if not isinstance(known, BuiltIn):
             yield known
         elif known.use is use and known.may_do(problem, device):
             yield load(known)
+
+
+def _is_behind(known: Solver | BuiltIn) -> bool:
+    """Whether those of plug-ins that are preferred go first."""
+    return isinstance(known, BuiltIn) or not known.preferred
 
 
 def building_for(device: Device) -> list[BuildingSolver]:
@@ -122,35 +150,36 @@ def building_for(device: Device) -> list[BuildingSolver]:
 def refusal(solver: Solver, problem: Problem, device: Device) -> str:
     """Why a solver cannot do a problem on a device; empty if it can.
 
-    Attributes `kinds` and `dtypes` say what a solver is for, so that its `refuses` need not;
-    without them it is for CPUs in f32 and f64. One whose `refuses` raises refuses.
+    What `kinds` and `dtypes` leave out is refused without asking. If `refuses` raises, that is a
+    refusal.
     """
     if not is_for(solver, device):
         verb = "builds" if isinstance(solver, BuildingSolver) else "is"
-        return f"it {verb} for {_kind_names(_kinds(solver))}, not for {device.name}"
-    if problem.dtype not in _dtypes(solver):
-        return f"it computes in {listed(_dtypes(solver))}, not in {problem.dtype}"
+        return f"it {verb} for {_kind_names(solver.kinds)}, not for {device.name}"
+    if problem.dtype not in solver.dtypes:
+        return f"it computes in {listed(solver.dtypes)}, not in {problem.dtype}"
     try:
         return solver.refuses(problem, device)
     except Exception as error:
-        return _raised(solver, "refuses", problem, error)
+        return _raised(solver.name, "refuses", problem, error)
 
 
-def _promise(solver: RacingSolver, problem: Problem, device: Device) -> float:
-    """What a solver promises; one that raises promises nothing."""
+def _promise(solver: Solver, problem: Problem, device: Device) -> float:
+    """What a solver promises; nothing where it raises or does not race."""
+    if not isinstance(solver, RacingSolver):
+        return 0.0
     try:
         return solver.promise(problem, device)
     except Exception as error:
-        _raised(solver, "promise", problem, error)
+        _raised(solver.name, "promise", problem, error)
         return 0.0
 
 
-def _raised(solver: object, method: str, problem: Problem, error: Exception) -> str:
+def _raised(name: str, method: str, problem: Problem, error: Exception) -> str:
     """Says once for a problem that a solver raised, so that it costs itself and nobody else."""
     what = f"its {method} raised {type(error).__name__}: {error}"
     if isinstance(error, ForeignError):
         what = str(error)
-    name = getattr(solver, "name", type(solver).__name__)
     if (name, method, problem.key) not in _warned:
         _warned.add((name, method, problem.key))
         log.warning("solver %s is left out for %s: %s", name, problem.key, what)
@@ -159,23 +188,13 @@ def _raised(solver: object, method: str, problem: Problem, error: Exception) -> 
 
 def is_for(solver: Solver, device: Device) -> bool:
     """Whether a solver is for devices of this kind at all."""
-    return device.kind in _kinds(solver)
+    return device.kind in solver.kinds
 
 
 def _kind_names(kinds: Sequence[str]) -> str:
     if {*kinds} == {"cuda", "hip"}:
         return "GPUs"
     return listed([_KIND_NAMES.get(kind, kind) for kind in kinds])
-
-
-def _kinds(solver: Solver) -> Sequence[str]:
-    kinds: Sequence[str] = getattr(solver, "kinds", ("cpu",))
-    return kinds
-
-
-def _dtypes(solver: Solver) -> Sequence[str]:
-    dtypes: Sequence[str] = getattr(solver, "dtypes", CPU_DTYPES)
-    return dtypes
 
 
 def building_solvers(problem: Problem, device: Device) -> list[BuildingSolver]:
@@ -190,18 +209,22 @@ def building_solvers(problem: Problem, device: Device) -> list[BuildingSolver]:
 def solvers_for(problem: Problem, device: Device, name: str | None = None) -> list[BuildingSolver]:
     """The solvers to tune: the one named, or those that race, the most promising first.
 
-    The first of those that can do a problem always races, the others if they say so.
+    The preferred ones of plug-ins and the first of the others always race, the rest if they promise
+    something. A preferred one stays first, whatever others promise.
     """
     if name is not None:
         return [_named(problem, device, name)]
     able = building_solvers(problem, device)
     if not able:
         raise UsageError(refusal_of_all(problem, device))
-    promises = [(1.0, able[0])]
-    for solver in able[1:]:
-        if isinstance(solver, RacingSolver) and (promise := _promise(solver, problem, device)):
+    preferred = [solver for solver in able if solver.preferred]
+    others = [solver for solver in able if not solver.preferred]
+    promises = [(1.0, solver) for solver in (*preferred, *others[:1])]
+    for solver in others[1:]:
+        if promise := _promise(solver, problem, device):
             promises.append((promise, solver))
-    return [solver for _, solver in sorted(promises, key=lambda pair: -pair[0])]
+    ranked = sorted(promises, key=lambda pair: (not pair[1].preferred, -pair[0]))
+    return [solver for _, solver in ranked]
 
 
 def refusal_of_all(problem: Problem, device: Device) -> str:
@@ -298,6 +321,6 @@ def vendors_for(problem: Problem, device: Device) -> list[Solver]:
         solver
         for solver in _asked(problem, device, Use.COMPARED)
         if not isinstance(solver, BuildingSolver)
-        and getattr(solver, "compared", False)
+        and solver.compared
         and not refusal(solver, problem, device)
     ]

@@ -9,14 +9,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from skipjack.core.config import Config
 from skipjack.core.device import ABI as ABI
 from skipjack.core.device import Device
+from skipjack.core.dtypes import CPU_DTYPES
 from skipjack.core.operation import Arrays
 from skipjack.core.problem import Problem
 from skipjack.core.space import Space
+
+if TYPE_CHECKING:
+    from skipjack.interop.miopen import Family
 
 Slot = str | int
 """A kernel argument: the name of a tensor, or a whole number."""
@@ -57,11 +61,27 @@ class Blob:
 
 @runtime_checkable
 class Solver(Protocol):
-    """One way to compute an operation on a kind of device."""
+    """One way to compute an operation on a kind of device.
+
+    Derive from it to inherit the defaults of the attributes, and declare what is different. A class
+    that does not derive from it may leave out those that have a default; they are added when it
+    registers.
+    """
 
     name: str
     version: int
     """Raised when the meaning of a config changes."""
+    kinds: Sequence[str] = ("cpu",)
+    """Kinds of devices that it is for (cpu, cuda, hip): `refuses` is not asked about others."""
+    dtypes: Sequence[str] = CPU_DTYPES
+    """Element types that it computes in: `refuses` is not asked about others."""
+    compared: bool = False
+    """Of a library: whether tuned kernels are timed against it and must not be slower."""
+    algorithm: Family = "Direct"
+    """Of MIOpen's families of algorithms (GEMM, Direct, FFT, Winograd, ImplicitGEMM) the one that
+    find-dbs state for it."""
+    preferred: bool = False
+    """Whether it is the default, ahead of the solvers that come with Skipjack."""
 
     def refuses(self, problem: Problem, device: Device) -> str:
         """Why this solver cannot do it; empty if it can."""

@@ -25,7 +25,7 @@ from skipjack.core.space import Space
 from skipjack.core.trial import Candidate
 from skipjack.execute.build_pool import Build
 from skipjack.ledger import Ledger
-from skipjack.solvers.solver import ABI, Blob, Slot, Source
+from skipjack.solvers.solver import ABI, Blob, Slot, Solver, Source
 from skipjack.storage import MemoryArtifacts
 from skipjack.testing.sessions import Behaviour, FakeClock, FakeKernel, NullSession, fake_code
 from skipjack.trace import Tracer
@@ -41,7 +41,7 @@ def tiles(count: int = 8) -> ParameterSpace:
 
 
 @dataclass
-class FakeSolver:
+class FakeSolver(Solver):
     """A solver whose candidates are built by `FakeBuilders`."""
 
     name: str = "fake"
@@ -80,7 +80,7 @@ class FakeSolver:
 
 
 @dataclass
-class FakeLibrary:
+class FakeLibrary(Solver):
     """A library to beat, which a `NullSession` times."""
 
     name: str = "library"

@@ -17,7 +17,6 @@ import numpy as np
 
 from skipjack import plugins
 from skipjack.core.device import Device
-from skipjack.core.dtypes import CPU_DTYPES
 from skipjack.core.problem import Problem
 from skipjack.core.space import Promising
 from skipjack.errors import ProblemError
@@ -82,8 +81,8 @@ def faults(problem: Problem, device: Device, rng: np.random.Generator) -> Iterat
 
 
 def _is_for(solver: Solver, problem: Problem, device: Device) -> TypeGuard[BuildingSolver]:
-    dtypes: Sequence[str] = getattr(solver, "dtypes", CPU_DTYPES)
-    return isinstance(solver, BuildingSolver) and is_for(solver, device) and problem.dtype in dtypes
+    building = isinstance(solver, BuildingSolver)
+    return building and is_for(solver, device) and problem.dtype in solver.dtypes
 
 
 def _wrong(

@@ -85,7 +85,7 @@ def _by_promise(problem: Problem, device: Device) -> list[BuildingSolver]:
 
 def compared(vendor: str) -> bool:
     """Whether a library takes part in verdicts."""
-    return bool(getattr(find_solver(vendor), "compared", False))
+    return find_solver(vendor).compared
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """A find-db holds every ranking once, sorted, without times that cannot be."""
 
 import math
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +9,17 @@ from hypothesis import strategies as st
 from made_up import CONV, CONV_KEY, CPU, MATMUL, Verdicts, row, verdict
 
 from skipjack.fleet.records import Plan
-from skipjack.fleet.release.formats import MIOPEN, SKIPJACK, Contents, FindOptions, get
-from skipjack.fleet.release.formats.miopen_find import find_records
+from skipjack.fleet.release.export.contents import MIOPEN, SKIPJACK, Contents
+from skipjack.fleet.release.export.find_export import find_files
+from skipjack.fleet.release.export.find_records import find_records
 from skipjack.fleet.release.results.found import FoundProblem, RankedEntry, ranked
 from skipjack.fleet.release.results.sources import found_in_file, found_in_label
 from skipjack.interop.miopen import find_results
+from skipjack.solvers.registry import only_solvers
+from skipjack.testing.fake_tuning import FakeLibrary
 
 TIMES = st.floats(1e-3, 1e15)
 RANKINGS = st.dictionaries(st.sampled_from(["direct", "im2col", "winograd2", "packed"]), TIMES)
-
-
-def find_files(found: Iterable[FoundProblem], form: str, **options: Any) -> Contents:
-    return get(form).find(found, FindOptions(**options))
 
 
 def exported(*rows: dict[str, Any], form: str = MIOPEN, **options: Any) -> Contents:
@@ -49,6 +47,19 @@ def test_a_line_is_as_miopen_writes_it(tmp_path: Path) -> None:
         f"winograd4:1.23457,4096,{algorithm}Winograd\n"
     )
     assert contents.files[0].counts == {"problems": 1, "entries": 3}
+
+
+def test_a_solver_of_a_plug_in_is_exported_with_the_algorithm_it_declares(tmp_path: Path) -> None:
+    class Spectral(FakeLibrary):
+        algorithm = "FFT"
+
+    found = row("spectral", 37760.0)
+    with only_solvers(Spectral("spectral")):
+        assert "spectral:0.03776,0,miopenConvolutionFwdAlgoFFT" in text_of(
+            exported(found), tmp_path
+        )
+    unknown = "spectral:0.03776,0,miopenConvolutionFwdAlgoDirect"
+    assert unknown in text_of(exported(found), tmp_path)  # the plug-in is not loaded here
 
 
 def test_the_best_few_can_be_all(tmp_path: Path) -> None:

@@ -11,14 +11,14 @@ from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.native import llvm
 from skipjack.native.cpu import target_of
-from skipjack.solvers.solver import Blob, Slot, Source
+from skipjack.solvers.solver import Blob, Slot, Solver, Source
 
 LONG = 1000
 SIZES = (991, 2003)
 LAST = 5
 
 
-class DoomedSolver:
+class DoomedSolver(Solver):
     name = "doomed"
     version = 1
 

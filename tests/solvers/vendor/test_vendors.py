@@ -32,7 +32,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
-@pytest.mark.parametrize("name", [name for name in names() if getattr(get(name), "in_numpy", True)])
+@pytest.mark.parametrize("name", [name for name in names() if not name.startswith("conv")])
 def test_numpy_writes_the_right_result_into_the_output(name: str, dtype: str) -> None:
     problem = parse(f"{name}:{SHAPES.get(name, '3x7')}:{dtype}")
     checker = Checker(problem)

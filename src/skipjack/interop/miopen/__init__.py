@@ -3,6 +3,8 @@
 from skipjack.interop.find_db_key import parse_find_db
 from skipjack.interop.miopen.file_names import DbName, db_name, parse_db_name
 from skipjack.interop.miopen.find_values import (
+    FAMILIES,
+    Family,
     FindResultLine,
     algorithm_name,
     find_item,
@@ -20,7 +22,9 @@ from skipjack.interop.miopen.records import Item, Record
 from skipjack.interop.miopen.text_db import read_text_db, write_text_db
 
 __all__ = [
+    "FAMILIES",
     "DbName",
+    "Family",
     "FindKey",
     "FindResultLine",
     "Item",

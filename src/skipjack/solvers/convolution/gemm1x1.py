@@ -41,6 +41,7 @@ class Gemm1x1Solver(StagedSolver):
     """Pixels by channels, times channels by channels."""
 
     name = "gemm1x1"
+    algorithm = "GEMM"
     version = 1
 
     def refuses(self, problem: Problem, device: Device) -> str:

@@ -49,6 +49,7 @@ class Im2colSolver(StagedSolver):
     """Patches by taps and channels, times taps and channels by channels."""
 
     name = "im2col"
+    algorithm = "GEMM"
     version = 1
 
     def refuses(self, problem: Problem, device: Device) -> str:

@@ -39,6 +39,7 @@ class ImplicitGemmSolver(StagedSolver):
     """Pixels by channels, or channels by channels for the filter's gradient."""
 
     name = "implicit_gemm"
+    algorithm = "ImplicitGEMM"
     version = 1
 
     def refuses(self, problem: Problem, device: Device) -> str:

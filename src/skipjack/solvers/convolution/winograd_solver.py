@@ -89,6 +89,7 @@ class WinogradSolver(StagedSolver):
     """One of the two; blocks are set at run time, and so are all sizes."""
 
     version = 1
+    algorithm = "Winograd"
 
     def __init__(self, winograd: Winograd) -> None:
         self.winograd = winograd

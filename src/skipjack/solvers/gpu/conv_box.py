@@ -26,6 +26,7 @@ class BoxConvolution(StagedGpuSolver):
     """Channels behind the pixels as they lie; others are turned around before and after."""
 
     name = "triton_conv_box"
+    algorithm = "ImplicitGEMM"
     kinds = ("cuda",)
     dtypes = ("f16", "bf16")
 

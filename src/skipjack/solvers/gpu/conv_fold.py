@@ -32,6 +32,7 @@ class FoldConvolution(StagedGpuSolver):
     """Products by boxes or by planes, folded by a kernel of its own."""
 
     name = "triton_conv_fold"
+    algorithm = "GEMM"
     kinds = ("cuda",)
     dtypes = ("f16", "bf16")
 

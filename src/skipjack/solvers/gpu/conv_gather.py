@@ -25,6 +25,7 @@ class GatherConvolution(StagedGpuSolver):
     """Pixels are gathered through their addresses; groups, strides and dilations as they come."""
 
     name = "triton_conv_gather"
+    algorithm = "ImplicitGEMM"
     dtypes = ("f16", "bf16", "f32", "tf32")
 
     def refuses(self, problem: Problem, device: Device) -> str:

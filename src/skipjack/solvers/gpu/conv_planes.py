@@ -27,6 +27,7 @@ class PlanesConvolution(StagedGpuSolver):
     """Each image is a matrix of channels by pixels, which the copy engine reads in blocks."""
 
     name = "triton_conv_planes"
+    algorithm = "GEMM"
     kinds = ("cuda",)
     dtypes = ("f16", "bf16")
 

@@ -29,6 +29,7 @@ class PointwiseConvolution(TritonSolver):
     """Pixels are rows, channels are columns; the solver for products does the rest."""
 
     name = "triton_conv_matmul"
+    algorithm = "GEMM"
     dtypes = ("f16", "bf16", "tf32", "f32")
 
     def refuses(self, problem: Problem, device: Device) -> str:

@@ -109,6 +109,7 @@ class WindowConvolution(StagedGpuSolver):
     """Packs the image and the filter, then convolves by boxes."""
 
     name = "triton_conv_window"
+    algorithm = "ImplicitGEMM"
     kinds = ("cuda",)
     dtypes = ("f16", "bf16")
 

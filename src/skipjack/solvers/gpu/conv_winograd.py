@@ -29,6 +29,7 @@ class WinogradConvolution(TritonSolver):
     """Transforms by kernels of its own, products by the solver for batches of matrices."""
 
     name = "triton_conv_winograd"
+    algorithm = "Winograd"
     dtypes = ("tf32", "f32")
     """None of 16 bits: products that are rounded to them before they cancel out are wrong."""
 

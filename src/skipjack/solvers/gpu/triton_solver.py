@@ -15,10 +15,10 @@ from skipjack.reading import parse_json
 from skipjack.solvers.gpu import compiling
 from skipjack.solvers.gpu.source import kernel_text
 from skipjack.solvers.gpu.spec import KernelSpec
-from skipjack.solvers.solver import Blob, Slot, Source
+from skipjack.solvers.solver import Blob, Slot, Solver, Source
 
 
-class TritonSolver:
+class TritonSolver(Solver):
     """Derive from it and say what can be done, what may vary, what is compiled and launched.
 
     Nothing here needs Triton or a GPU but `compile`, which runs in a build worker.
@@ -26,10 +26,8 @@ class TritonSolver:
 
     name = ""
     version = 1
-    kinds: tuple[str, ...] = ("cuda", "hip")
-    """Devices that it is for; others are refused before it is asked."""
-    dtypes: tuple[str, ...] = ("f16", "bf16", "f32")
-    """Element types that it computes in; others are refused before it is asked."""
+    kinds: Sequence[str] = ("cuda", "hip")
+    dtypes: Sequence[str] = ("f16", "bf16", "f32")
 
     def refuses(self, problem: Problem, device: Device) -> str:
         """Why this solver cannot do it; empty if it can."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from skipjack.core.device import Device
 from skipjack.native import llvm
 from skipjack.native.cpu import target_of
-from skipjack.solvers.solver import Blob, Source
+from skipjack.solvers.solver import Blob, Solver, Source
 
 
-class LlvmSolver:
+class LlvmSolver(Solver):
     """What solvers that write LLVM IR have in common."""
 
     def compiler(self) -> str:

@@ -8,11 +8,12 @@ from skipjack.core.device import Device
 from skipjack.core.parameters import ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.solvers.miopen import command
+from skipjack.solvers.solver import Solver
 
 NAME = "miopen"
 
 
-class MiopenSolver:
+class MiopenSolver(Solver):
     """Convolutions on AMD's GPUs, by MIOpenDriver; see `DrivingSolver`."""
 
     name = NAME

@@ -16,7 +16,7 @@ from skipjack.core.device import Device
 from skipjack.core.parameters import ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.errors import SkipjackError
-from skipjack.solvers.solver import Slot
+from skipjack.solvers.solver import Slot, Solver
 
 _ROW_MAJOR, _NO_TRANSPOSE = 101, 111
 
@@ -44,9 +44,9 @@ entry:
 """
 
 
-class _Blas:
+class _Blas(Solver):
     version = 1
-    name: str
+    algorithm = "GEMM"
     integer: str
 
     def refuses(self, problem: Problem, device: Device) -> str:
@@ -111,7 +111,6 @@ class OpenBlasSolver(_Blas):
 
     name = "cblas"
     integer = "i64"
-    compared = False
 
     def files(self) -> list[Path]:
         """In NumPy's wheel, whose place differs by platform."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from skipjack.core.device import Device
-from skipjack.core.operation import Arrays, DirectCall
+from skipjack.core.operation import Arrays, DirectCall, NumpyDeclared
 from skipjack.core.parameters import ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.operations import get, references
+from skipjack.solvers.solver import Solver
 
 
-class NumpySolver:
+class NumpySolver(Solver):
     """The operation's own NumPy call, writing into the given output where NumPy can."""
 
     name = "numpy"
@@ -20,7 +21,8 @@ class NumpySolver:
 
     def refuses(self, problem: Problem, device: Device) -> str:
         """CPUs only, and what NumPy has."""
-        if not getattr(get(problem.operation), "in_numpy", True):
+        operation = get(problem.operation)
+        if isinstance(operation, NumpyDeclared) and not operation.in_numpy:
             return f"NumPy has no {problem.operation}"
         return "" if device.kind == "cpu" else "NumPy computes on the CPU"
 

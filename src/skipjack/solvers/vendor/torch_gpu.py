@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from skipjack.core.device import Device
@@ -20,7 +20,7 @@ from skipjack.core.problem import Problem
 from skipjack.operations import get
 from skipjack.operations.convolution import Convolution
 from skipjack.operations.matmul import Settings
-from skipjack.solvers.solver import ResultCall
+from skipjack.solvers.solver import ResultCall, Solver
 from skipjack.solvers.vendor.torch_functions import (
     has_function,
     is_product,
@@ -34,12 +34,12 @@ _ROUNDED_PARTS = 64.0
 """Times the bound of sums in float32: what users of the library put up with."""
 
 
-class _TorchGpuSolver(ABC):
+class _TorchGpuSolver(Solver):
     version = 1
     compared = True
     imports = "torch"
-    kinds: tuple[str, ...] = ("cuda", "hip")
-    dtypes: tuple[str, ...] = ("f16", "bf16", "f32", "tf32", "f64")
+    kinds: Sequence[str] = ("cuda", "hip")
+    dtypes: Sequence[str] = ("f16", "bf16", "f32", "tf32", "f64")
 
     def refuses(self, problem: Problem, device: Device) -> str:
         """GPUs, where PyTorch is. Looks for it without loading it."""
@@ -81,6 +81,7 @@ class CublasSolver(_TorchGpuSolver):
     """
 
     name = "cublas"
+    algorithm = "GEMM"
     dtypes = ("f16", "bf16", "f32", "tf32", "f64", "f8e4m3")
 
     def _refuses(self, problem: Problem) -> str:

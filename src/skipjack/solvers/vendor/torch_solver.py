@@ -14,10 +14,10 @@ from skipjack.core.parameters import ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.operations import get
 from skipjack.operations.convolution import Convolution
-from skipjack.solvers.solver import ResultCall
+from skipjack.solvers.solver import ResultCall, Solver
 
 
-class TorchConvolutionSolver:
+class TorchConvolutionSolver(Solver):
     """PyTorch's convolution of CPU tensors, in all directions and both layouts.
 
     What PyTorch computes with is its own choice. In float32 that is oneDNN nearly always; oneDNN

@@ -17,7 +17,7 @@ from skipjack.native import llvm
 from skipjack.native.cpu import detect, target_of
 from skipjack.native.memory import aligned
 from skipjack.native.timer import NativeTimer
-from skipjack.solvers.solver import Slot
+from skipjack.solvers.solver import Slot, Solver
 from skipjack.solvers.vendor.tvm.kernel import TvmRecord, call_text, load_kernel, read_record
 
 KERNELS_VARIABLE = "SKIPJACK_TVM_KERNELS"
@@ -26,7 +26,7 @@ _SHIFTS = (64, 80, 96, 112)
 _ROUNDS, _SAMPLE_NS = 8, 100_000
 
 
-class TvmSolver:
+class TvmSolver(Solver):
     """Plain products in float32 on one thread, for which `Metaschedule` made a kernel.
 
     It takes part where it is named: tuning a product takes TVM half a minute and more.
@@ -35,7 +35,6 @@ class TvmSolver:
     name = "tvm"
     version = 1
     dtypes = ("f32",)
-    compared = False
 
     def refuses(self, problem: Problem, device: Device) -> str:
         """Products without attributes on one thread, where there is a kernel."""
