@@ -30,13 +30,6 @@ app = typer.Typer(
 )
 
 
-class Format(StrEnum):
-    """Whose files."""
-
-    SKIPJACK = "skipjack"
-    MIOPEN = "miopen"
-
-
 class Backend(StrEnum):
     """What a find-db's name says of how kernels are launched."""
 
@@ -51,7 +44,9 @@ SourceOption = Annotated[
     str | None,
     typer.Option("--label", "-l", help="What this label's jobs found; else what the bank knows."),
 ]
-FormatOption = Annotated[Format, typer.Option("--format", help="Whose files to write.")]
+FormatOption = Annotated[
+    str, typer.Option("--format", help="Whose files: skipjack, miopen, or a plug-in's.")
+]
 AliasOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -81,6 +76,7 @@ BuildOption = Annotated[
     typer.Option("--build", help="With --user: of MIOpen, as 3_3_0_a85ca8a54; else the jobs'."),
 ]
 
+SKIPJACK = "skipjack"
 _NOUNS = {"devices": "device", "problems": "problem", "entries": "entry", "kernels": "kernel"}
 
 
@@ -102,7 +98,7 @@ def group() -> None:
 def find_db(
     output: OutputOption,
     label: SourceOption = None,
-    form: FormatOption = Format.SKIPJACK,
+    form: FormatOption = SKIPJACK,
     device: DeviceOption = None,
     arch: ArchOption = None,
     units: UnitsOption = None,
@@ -124,16 +120,17 @@ def find_db(
     """Write the solvers of every problem, ranked: a file for each device, and a manifest."""
     from skipjack.fleet.release.export.exporting import export_find_db, export_user
     from skipjack.fleet.release.export.output_names import check_directory_name
+    from skipjack.fleet.release.formats import FindOptions
 
     named = device_of(device, arch, units)
-    check_directory_name(output)
     settings = _settings(plugin)
+    check_directory_name(output)
     request = _request(output, label, named, form, alias, release, partial, replace)
     if user or build:
         wanted = _user_request("find", request, user, build, top=top, backend=str(backend))
         _report(export_user(wanted, settings, partial=partial), json)
         return
-    _report(export_find_db(request, settings, top=top, backend=str(backend)), json)
+    _report(export_find_db(request, settings, FindOptions(top, str(backend))), json)
 
 
 @app.command(
@@ -152,7 +149,7 @@ def perf_db(
         typer.Option("--output", "-o", help="The directory to write to; made if need be."),
     ] = None,
     label: SourceOption = None,
-    form: FormatOption = Format.SKIPJACK,
+    form: FormatOption = SKIPJACK,
     device: DeviceOption = None,
     arch: ArchOption = None,
     units: UnitsOption = None,
@@ -176,27 +173,26 @@ def perf_db(
     from skipjack.errors import UsageError
     from skipjack.fleet.release.export.exporting import export_perf_db, export_user
     from skipjack.fleet.release.export.output_names import check_directory_name, check_one_database
+    from skipjack.fleet.release.formats import MIOPEN, PerfOptions
 
     if output is None and one_file is None:
         raise UsageError("give -o DIRECTORY, or --one-file miopen.db for one file")
     if one_file is not None and (user or build):
         raise UsageError("--one-file holds all devices, a user database holds one; choose one")
-    if sqlite and not (user or one_file) and form is not Format.MIOPEN:
-        raise UsageError("--sqlite is for --format miopen; ours are lines of JSON")
     named = device_of(device, arch, units)
+    settings = _settings(plugin)
     directory = output or Path()
     if one_file is not None:
         check_one_database(directory / one_file)
-        directory, form = (directory / one_file).parent, Format.MIOPEN
+        directory, form = (directory / one_file).parent, MIOPEN
     check_directory_name(directory)
-    settings = _settings(plugin)
     request = _request(directory, label, named, form, alias, release, partial, replace)
     if user or build:
         wanted = _user_request("perf", request, user, build, sqlite=sqlite)
         _report(export_user(wanted, settings, partial=partial), json)
         return
-    name = one_file.name if one_file else ""
-    _report(export_perf_db(request, settings, sqlite=sqlite, one_file=name), json)
+    options = PerfOptions(sqlite, one_file.name if one_file else "")
+    _report(export_perf_db(request, settings, options), json)
 
 
 @app.command(
@@ -216,7 +212,7 @@ def kernel_db(
     ],
     label: SourceOption = None,
     form: Annotated[
-        Format | None, typer.Option("--format", help="Whose files to write; a file's name says it.")
+        str | None, typer.Option("--format", help="Whose files to write; a file's name says it.")
     ] = None,
     device: DeviceOption = None,
     arch: ArchOption = None,
@@ -230,13 +226,14 @@ def kernel_db(
 ) -> None:
     """Write precompiled winners, from which programs run them without compiling."""
     from skipjack.fleet.release.export.exporting import export_kernel_db
-    from skipjack.fleet.release.export.one_kernel_file import FORMS, check_one_file, export_one_file
+    from skipjack.fleet.release.export.one_kernel_file import check_one_file, export_one_file
     from skipjack.fleet.release.export.output_names import check_file_or_directory
+    from skipjack.fleet.release.formats import of_kernel_file
 
     named = device_of(device, arch, units)
-    one = FORMS.get(output.suffix) if not output.is_dir() else None
-    chosen = form or Format(one or Format.SKIPJACK)
     settings = _settings(plugin)
+    one = of_kernel_file(output) if not output.is_dir() else None
+    chosen = form or (one.name if one else SKIPJACK)
     request = _request(output, label, named, chosen, alias, release, partial, replace)
     if one is None:
         check_file_or_directory(output)
@@ -260,7 +257,7 @@ def _request(
     output: Path,
     label: str | None,
     device: str | None,
-    form: Format,
+    form: str,
     aliases: list[str] | None,
     release: str | None,
     partial: bool,
@@ -268,19 +265,18 @@ def _request(
 ) -> ExportRequest:
     """What is asked for, checked before anything is read."""
     from skipjack.errors import UsageError
-    from skipjack.fleet.release.export.contents import Alias
     from skipjack.fleet.release.export.exporting import ExportRequest
     from skipjack.fleet.release.export.publishing import release_directory
+    from skipjack.fleet.release.formats import Alias, get
 
+    get(form)
     if partial and label is None:
         raise UsageError("--partial is for the jobs of a label; give -l as well")
     if release == "":
         raise UsageError("--release needs the name of one, as 6.2")
     release_directory(output, release or "")
     parsed = tuple(Alias.parse(text) for text in aliases or ())
-    return ExportRequest(
-        output, label, device, str(form), parsed, release or "", partial, replacing
-    )
+    return ExportRequest(output, label, device, form, parsed, release or "", partial, replacing)
 
 
 def _user_request(

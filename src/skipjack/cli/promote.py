@@ -16,7 +16,7 @@ from skipjack.errors import SkipjackError, UsageError
 if TYPE_CHECKING:
     from skipjack.fleet.release.compare.comparing import Comparison
     from skipjack.fleet.release.compare.gates import Gate
-    from skipjack.fleet.release.export.contents import Alias
+    from skipjack.fleet.release.formats import Alias
     from skipjack.fleet.release.promote.gathering import Choice
     from skipjack.fleet.release.promote.merging import Rule
     from skipjack.fleet.store.store import Store
@@ -36,7 +36,9 @@ def promote(
         Path | None, typer.Option(help="The directory with the databases to update.")
     ] = None,
     device: Annotated[str | None, typer.Option(help="Of this device alone, as gfx90a/104.")] = None,
-    format: Annotated[str, typer.Option(help="miopen or skipjack.")] = "miopen",
+    format: Annotated[
+        str, typer.Option(help="Whose files: miopen, skipjack, or a plug-in's.")
+    ] = "miopen",
     kinds: Annotated[
         str, typer.Option(help="Of find, perf and kernel; all that the label has jobs for.")
     ] = "",
@@ -86,6 +88,9 @@ def promote(
 
     The old ones are kept, so that it can be undone.
     """
+    from skipjack import plugins
+    from skipjack.settings import load_settings
+
     directory = _directory(into)
     if list_all or undo:
         if label is not None:
@@ -103,12 +108,14 @@ def promote(
     gate = make_gate(fail_if_slower, fail_if_mean_slower, fail_if_missing)
     if against is not None and not gate.closed:
         raise UsageError("--against needs --fail-if-slower or another condition to check")
+    settings = load_settings()
+    plugins.load(settings.plugins)
     choice = replace(
         _choice(label, device, kinds, format, top, partial),
         aliases=_aliases(alias or []),
         backend=str(backend),
     )
-    _promote(directory, choice, rule, gate, against, dry_run, json)
+    _promote(directory, choice, rule, gate, against, dry_run, json, settings)
 
 
 def _directory(into: Path | None) -> Path:
@@ -134,17 +141,17 @@ def _choice(
     label: str, device: str | None, kinds: str, format: str, top: int | None, partial: bool
 ) -> Choice:
     from skipjack.core.device import parse_device_name
+    from skipjack.fleet.release.formats import get
     from skipjack.fleet.release.promote.gathering import Choice, parse_kinds
 
-    if format not in ("miopen", "skipjack"):
-        raise UsageError(f"unknown format {format!r}: choose miopen or skipjack")
+    get(format)
     if device is not None:
         parse_device_name(device)
     return Choice(label, device, parse_kinds(kinds) if kinds else (), format, top, partial)
 
 
 def _aliases(texts: list[str]) -> tuple[Alias, ...]:
-    from skipjack.fleet.release.export.contents import Alias
+    from skipjack.fleet.release.formats import Alias
 
     return tuple(Alias.parse(text) for text in texts)
 
@@ -157,16 +164,13 @@ def _promote(
     against: str | None,
     dry_run: bool,
     json: bool,
+    settings: Settings,
 ) -> None:
-    from skipjack import plugins
     from skipjack.fleet.release.promote.gathering import release_of
     from skipjack.fleet.release.promote.promoting import promote as promote_files
     from skipjack.fleet.store.opening import open_store
     from skipjack.report.fleet import promotion as report
-    from skipjack.settings import load_settings
 
-    settings = load_settings()
-    plugins.load(settings.plugins)
     with open_store(settings=settings) as store:
         release = release_of(store, choice, rule)
         comparison = _compared(store, settings, choice, gate, against, directory)

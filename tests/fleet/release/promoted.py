@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from skipjack.fleet.release.export.contents import Contents, ReleaseFile
+from skipjack.fleet.release.formats import Contents, ReleaseFile
 from skipjack.fleet.release.promote.merging import Rule
 from skipjack.fleet.release.promote.promoting import Promoted, Release, promote
 from skipjack.interop.miopen import Item, Record, write_text_db

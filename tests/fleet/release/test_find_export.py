@@ -1,6 +1,7 @@
 """A find-db holds every ranking once, sorted, without times that cannot be."""
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,8 @@ from hypothesis import strategies as st
 from made_up import CONV, CONV_KEY, CPU, MATMUL, Verdicts, row, verdict
 
 from skipjack.fleet.records import Plan
-from skipjack.fleet.release.export.contents import MIOPEN, SKIPJACK, Contents
-from skipjack.fleet.release.export.find_export import find_files
-from skipjack.fleet.release.export.find_records import find_records
+from skipjack.fleet.release.formats import MIOPEN, SKIPJACK, Contents, FindOptions, get
+from skipjack.fleet.release.formats.miopen_find import find_records
 from skipjack.fleet.release.results.found import FoundProblem, RankedEntry, ranked
 from skipjack.fleet.release.results.sources import found_in_file, found_in_label
 from skipjack.interop.miopen import find_results
@@ -20,6 +20,10 @@ from skipjack.testing.fake_tuning import FakeLibrary
 
 TIMES = st.floats(1e-3, 1e15)
 RANKINGS = st.dictionaries(st.sampled_from(["direct", "im2col", "winograd2", "packed"]), TIMES)
+
+
+def find_files(found: Iterable[FoundProblem], form: str, **options: Any) -> Contents:
+    return get(form).find(found, FindOptions(**options))
 
 
 def exported(*rows: dict[str, Any], form: str = MIOPEN, **options: Any) -> Contents:

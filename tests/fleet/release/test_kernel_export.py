@@ -9,14 +9,10 @@ from made_up import CONV, CPU, MATMUL, Verdicts, digest, verdict
 from skipjack.bank.kernel_db import KernelDb
 from skipjack.errors import StorageError
 from skipjack.fleet.records import Plan
-from skipjack.fleet.release.export.contents import MIOPEN, SKIPJACK, Contents
-from skipjack.fleet.release.export.kernel_export import (
-    fetching,
-    kernel_files,
-    kernel_name,
-    kernels_in_label,
-)
+from skipjack.fleet.release.formats import MIOPEN, SKIPJACK, Contents, get
+from skipjack.fleet.release.formats.miopen_format import kernel_name
 from skipjack.fleet.release.results.config_text import config_of
+from skipjack.fleet.release.results.shipments import fetching, kernels_in_label
 from skipjack.fleet.store.jobs.verdicts import JobVerdict
 from skipjack.interop.miopen import KernelRow, read_kernel_db
 
@@ -50,7 +46,7 @@ STORE = Verdicts(
 
 
 def contents_of(store: Verdicts, form: str) -> Contents:
-    return kernel_files(kernels_in_label(store, "L"), form, fetching(store, "L"))
+    return get(form).kernel(kernels_in_label(store, "L"), fetching(store, "L"))
 
 
 def test_the_fastest_ships_and_what_was_packed_before_it(tmp_path: Path) -> None:

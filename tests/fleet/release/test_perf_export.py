@@ -10,8 +10,7 @@ from made_up import CONV, CPU, MATMUL, Verdicts, row, verdict
 
 from skipjack.bank import Bank, BankEntry
 from skipjack.fleet.records import Plan
-from skipjack.fleet.release.export.contents import MIOPEN, SKIPJACK
-from skipjack.fleet.release.export.perf_export import perf_files
+from skipjack.fleet.release.formats import MIOPEN, SKIPJACK, Contents, PerfOptions, get
 from skipjack.fleet.release.results.best_configs import TunedProblem, tuned_in_bank, tuned_in_label
 from skipjack.fleet.release.results.config_text import config_of, params_of
 from skipjack.interop.miopen import Record, read_perf_sqlite, read_text_db
@@ -26,6 +25,10 @@ def tuned(solver: str, time_ns: float | None, **config: Any) -> dict[str, Any]:
 
 def gathered(*jobs: tuple[Plan, dict[str, Any]]) -> list[TunedProblem]:
     return list(tuned_in_label(Verdicts(*(verdict(*job) for job in jobs)), "L"))
+
+
+def perf_files(tuned: list[TunedProblem], form: str, *, sqlite: bool = False) -> Contents:
+    return get(form).perf(tuned, PerfOptions(sqlite))
 
 
 def records(problems: list[TunedProblem], folder: Path, *, sqlite: bool = False) -> list[Record]:

@@ -27,9 +27,9 @@ from promoted import (
 )
 
 from skipjack.errors import CorruptFileError, StorageError, UsageError
-from skipjack.fleet.release.export.contents import Contents, ReleaseFile
 from skipjack.fleet.release.export.manifest import FileNote, Manifest, read_manifest
 from skipjack.fleet.release.export.staging import staged
+from skipjack.fleet.release.formats import Contents, ReleaseFile
 from skipjack.fleet.release.promote.merging import Rule, merge
 from skipjack.fleet.release.promote.promoting import Release, promote
 from skipjack.fleet.release.promote.promotions import Counts, Promotions

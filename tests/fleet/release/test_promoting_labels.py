@@ -14,7 +14,7 @@ from made_up import CONV, CONV_KEY, CPU, add_job, row
 from skipjack.cli.main import app
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.fleet.records import FIND, Plan
-from skipjack.fleet.release.export.contents import Contents, ReleaseFile
+from skipjack.fleet.release.formats import Contents, ReleaseFile
 from skipjack.fleet.release.promote.promoting import Release
 from skipjack.fleet.release.promote.promoting import promote as promote_files
 from skipjack.fleet.release.promote.promotions import Promotions

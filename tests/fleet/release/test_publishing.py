@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from skipjack.errors import CorruptFileError, NewerFormatError, UsageError
-from skipjack.fleet.release.export.contents import Alias, Contents, ReleaseFile, base_name
 from skipjack.fleet.release.export.manifest import FILE_NAME, Origin, read_manifest
 from skipjack.fleet.release.export.manifest_checks import manifest_reports
 from skipjack.fleet.release.export.publishing import publish
 from skipjack.fleet.release.export.staging import staged
+from skipjack.fleet.release.formats import Alias, Contents, ReleaseFile, base_name
 
 ORIGIN = Origin("L", "ann", "rocm 6.2", "img:6.2", "T-1")
 

@@ -5,7 +5,13 @@ from made_up import CPU, add_job
 
 from skipjack.errors import UsageError
 from skipjack.fleet.records import Plan
-from skipjack.fleet.release.results.readiness import CACHED, CONFIGS, RANKINGS, TUNINGS, readiness
+from skipjack.fleet.release.results.readiness import (
+    CACHED,
+    CONFIGS,
+    RANKINGS,
+    TUNINGS,
+    readiness_of,
+)
 from skipjack.fleet.states import State
 from skipjack.fleet.store.store import Store
 
@@ -20,7 +26,7 @@ def test_unfinished_jobs_are_counted_and_can_be_left_out(shelf: Store) -> None:
     for number, state in ((3, State.NEW), (4, State.NEW), (5, State.ERROR)):
         add_job(shelf, keyed(number), state=state)
     add_job(shelf, keyed(6, "auto"), state=State.NEW)
-    found = readiness(shelf, "L", RANKINGS)
+    found = readiness_of(shelf, "L", RANKINGS)
     says = (
         r"label L has 3 of 5 find jobs that are not done \(2 new, 1 error\); finish them with "
         r"skipjack reset -l L --state error --to new and skipjack run -l L --find, "
@@ -31,15 +37,15 @@ def test_unfinished_jobs_are_counted_and_can_be_left_out(shelf: Store) -> None:
     found.check(partial=True)
     assert (found.unfinished, found.not_applicable) == (3, 1)
     with pytest.raises(UsageError, match=r"4 of 6 jobs.*run -l L and skipjack run -l L --find"):
-        readiness(shelf, "L", CONFIGS).check()
+        readiness_of(shelf, "L", CONFIGS).check()
 
 
 def test_the_jobs_of_one_device_may_be_done(shelf: Store) -> None:
     add_job(shelf, keyed(1), {})
     add_job(shelf, keyed(1, device="gfx900/56"), state=State.ABORTED)
-    readiness(shelf, "L", RANKINGS, CPU).check()
+    readiness_of(shelf, "L", RANKINGS, CPU).check()
     with pytest.raises(UsageError, match=r"no finished job.*1 aborted.*skipjack resume -l L"):
-        readiness(shelf, "L", RANKINGS, "gfx900/56").check(partial=True)
+        readiness_of(shelf, "L", RANKINGS, "gfx900/56").check(partial=True)
 
 
 def test_tunings_of_miopen_that_stand_for_finds_are_called_tunings(shelf: Store) -> None:
@@ -48,19 +54,19 @@ def test_tunings_of_miopen_that_stand_for_finds_are_called_tunings(shelf: Store)
     with pytest.raises(
         UsageError, match=r"among its 2 tuning jobs \(2 new\); do them with .*-l L$"
     ):
-        readiness(shelf, "L", RANKINGS).check()
+        readiness_of(shelf, "L", RANKINGS).check()
     add_job(shelf, keyed(1), state=State.NEW)
     with pytest.raises(UsageError, match=r"among its 3 tuning and find jobs \(3 new\)"):
-        readiness(shelf, "L", RANKINGS).check()
+        readiness_of(shelf, "L", RANKINGS).check()
 
 
 def test_without_jobs_of_the_kind_the_command_is_named(shelf: Store) -> None:
     add_job(shelf, keyed(1, "auto"), {})
     with pytest.raises(UsageError, match="no find jobs; skipjack run -l L --find makes"):
-        readiness(shelf, "L", RANKINGS).check()
+        readiness_of(shelf, "L", RANKINGS).check()
     with pytest.raises(UsageError, match="no kernel-cache jobs; skipjack run -l L --kernel-cache"):
-        readiness(shelf, "L", CACHED).check()
-    readiness(shelf, "L", TUNINGS).check()
+        readiness_of(shelf, "L", CACHED).check()
+    readiness_of(shelf, "L", TUNINGS).check()
     add_job(shelf, keyed(2), {}, label="M")
     with pytest.raises(UsageError, match="no tuning jobs; skipjack load -l M"):
-        readiness(shelf, "M", TUNINGS).check()
+        readiness_of(shelf, "M", TUNINGS).check()

@@ -17,7 +17,7 @@ from skipjack.fleet.release.compare.verdicts import (
     Verdict,
     judge,
 )
-from skipjack.fleet.release.results.found import FoundProblem, RankedEntry
+from skipjack.fleet.release.results import FoundProblem, RankedEntry
 
 
 @dataclass(frozen=True, slots=True)

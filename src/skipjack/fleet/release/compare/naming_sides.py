@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Self
 from skipjack.bank import Bank
 from skipjack.errors import UsageError
 from skipjack.fleet.release.compare.sides import Side, side_of_bank, side_of_label, side_of_path
+from skipjack.fleet.release.formats import of_find_db
+from skipjack.fleet.release.placing import PACKED
 from skipjack.fleet.store.jobs.labels import hint
 from skipjack.settings import Settings
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from skipjack.fleet.store.store import Store
 
 BANK, LABEL, FILE = "bank", "label:", "file:"
-_ENDINGS = (".txt", ".jsonl", ".bz2")
+_ENDINGS = (".txt", ".jsonl", PACKED)
 
 
 class SideReader:
@@ -58,7 +60,7 @@ class SideReader:
         return self._of_label(text, device)
 
     def _is_file(self, text: str) -> bool:
-        if "/" in text or text.endswith(_ENDINGS):
+        if "/" in text or text.endswith(_ENDINGS) or of_find_db(Path(text)):
             return True
         if not Path(text).exists():
             return False

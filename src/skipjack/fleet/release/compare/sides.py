@@ -11,12 +11,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 from skipjack.bank import Bank
 from skipjack.errors import UsageError
 from skipjack.fleet.records import Job
-from skipjack.fleet.release.compare.tolerant import Skipped, found_in_text
-from skipjack.fleet.release.export.contents import SKIPJACK
+from skipjack.fleet.release import formats
+from skipjack.fleet.release.formats import SKIPJACK
 from skipjack.fleet.release.placing import PACKED
-from skipjack.fleet.release.results.found import FoundProblem, RankedEntry, ranked
-from skipjack.fleet.release.results.readiness import RANKINGS, TUNINGS
-from skipjack.fleet.release.results.sources import found_in_bank, found_in_label, miopen_key
+from skipjack.fleet.release.results import (
+    RANKINGS,
+    TUNINGS,
+    FoundProblem,
+    RankedEntry,
+    Skipped,
+    found_in_bank,
+    found_in_label,
+    miopen_key,
+    ranked,
+)
 from skipjack.fleet.states import State
 
 if TYPE_CHECKING:
@@ -31,8 +39,6 @@ _WHY = {
     State.ERROR: "failed",
     State.ABORTED: "aborted",
 }
-BESIDE = (".find.jsonl", ".HIP.fdb.txt", ".fdb.txt", ".ufdb.txt")
-"""Endings of find-dbs; of those for one device in a directory the first in this order counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +117,14 @@ def side_of_path(
 ) -> Side:
     """The rankings of a find-db, or of the find-dbs in a directory; `device` is for odd names.
 
-    In a directory with both our own files and MIOpen's, those of `form` count, and of MIOpen's
-    those of `backend`.
+    In a directory with files of several formats, those of `form` count, and of MIOpen's those of
+    `backend`.
     """
     files, unused = _find_dbs(path, form, backend) if path.is_dir() else ([path], [])
     found: list[FoundProblem] = []
     skipped: list[Skipped] = []
     for file in files:
-        found += found_in_text(file, skipped)
+        found += (formats.of_find_db(file) or formats.get(SKIPJACK)).read_find(file, skipped)
     if any(not one.device for one in found):
         if device is None:
             raise UsageError(
@@ -141,10 +147,9 @@ def has_find_dbs(directory: Path) -> bool:
 
 def _endings(form: str = SKIPJACK, backend: str = "HIP") -> Iterator[str]:
     """What the names of find-dbs end with, the preferred first; packed ones after plain ones."""
-    own, *theirs = BESIDE
-    theirs.insert(0, f".{backend}.fdb.txt")
-    for ending in dict.fromkeys([own, *theirs] if form == SKIPJACK else [*theirs, own]):
-        yield from (ending, f"{ending}{PACKED}")
+    for one in formats.every(form):
+        for ending in one.find_endings(backend):
+            yield from (ending, f"{ending}{PACKED}")
 
 
 def _find_dbs(directory: Path, form: str, backend: str) -> tuple[list[Path], list[Path]]:
@@ -153,24 +158,20 @@ def _find_dbs(directory: Path, form: str, backend: str) -> tuple[list[Path], lis
     there: dict[Path, None] = {}
     for ending in _endings(form, backend):
         for path in sorted(directory.glob(f"*{ending}")):
-            chosen.setdefault(_stem(path.name), path)
+            chosen.setdefault(_stem(path), path)
             there[path] = None
     if not chosen:
-        raise UsageError(
-            f"there is no find-db in {directory}: no file there ends in {', '.join(BESIDE)}"
-        )
+        known = ", ".join(ending for one in formats.every() for ending in one.find_endings())
+        raise UsageError(f"there is no find-db in {directory}: no file there ends in {known}")
     used = sorted(chosen.values())
     return used, sorted(there.keys() - set(used))
 
 
-def _stem(name: str) -> str:
-    """``gfx90a68`` of all the names that a find-db of this device has."""
-    name = name.removesuffix(PACKED)
-    for ending in BESIDE:
-        if name.endswith(ending):
-            stem = name.removesuffix(ending)
-            return stem.split(".HIP")[0].split(".OpenCL")[0]
-    return name
+def _stem(path: Path) -> str:
+    """What the names of all find-dbs of one device begin with."""
+    form = formats.of_find_db(path)
+    name = path.name.removesuffix(PACKED)
+    return form.find_stem(name) if form else name
 
 
 def identity(problem: str, key: str | None, device: str) -> Identity:

@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skipjack.bank import Bank
-from skipjack.fleet.release.export.contents import SKIPJACK, Alias, Contents
-from skipjack.fleet.release.export.find_export import find_files
-from skipjack.fleet.release.export.kernel_export import (
-    Fetch,
-    Shipment,
-    fetching,
-    kernel_files,
-    kernels_in_label,
-)
+from skipjack.fleet.release import formats
 from skipjack.fleet.release.export.manifest import Origin
-from skipjack.fleet.release.export.perf_export import one_perf_file, perf_files
 from skipjack.fleet.release.export.publishing import Exported, publish
-from skipjack.fleet.release.results.best_configs import (
-    TunedProblem,
-    tuned_in_bank,
-    tuned_in_label,
-)
-from skipjack.fleet.release.results.readiness import (
+from skipjack.fleet.release.formats import SKIPJACK, Alias, Contents, FindOptions, PerfOptions
+from skipjack.fleet.release.results import (
     CACHED,
     RANKINGS,
     TUNINGS,
+    Fetch,
     Readiness,
+    Shipment,
     Wanted,
     configs_readiness,
-    readiness,
+    fetching,
+    found_in_bank,
+    found_in_label,
+    kernels_in_label,
+    readiness_of,
+    tuned_in_bank,
+    tuned_in_label,
 )
-from skipjack.fleet.release.results.sources import found_in_bank, found_in_label
 from skipjack.settings import Settings
 
 if TYPE_CHECKING:
@@ -62,49 +56,47 @@ class ExportRequest:
 
 
 def export_find_db(
-    request: ExportRequest, settings: Settings, *, top: int | None = None, backend: str = "HIP"
+    request: ExportRequest, settings: Settings, options: FindOptions | None = None
 ) -> Exported:
     """Rankings of solvers."""
+    form, options = formats.get(request.form), options or FindOptions()
     if request.label is None:
         found = found_in_bank(Bank.open(settings.user_dir), request.device)
-        return _published(request, find_files(found, request.form, top=top, backend=backend))
+        return _published(request, form.find(found, options))
     with _ready(request, settings, RANKINGS) as (store, ready):
         found = found_in_label(store, request.label, request.device)
-        contents = find_files(found, request.form, top=top, backend=backend)
-        return _published(request, contents, store, ready)
+        return _published(request, form.find(found, options), store, ready)
 
 
 def export_perf_db(
-    request: ExportRequest, settings: Settings, *, sqlite: bool = False, one_file: str = ""
+    request: ExportRequest, settings: Settings, options: PerfOptions | None = None
 ) -> Exported:
-    """The best config of every solver: a file for each device, or `one_file` for all of them."""
-
-    def contents_of(tuned: Iterable[TunedProblem]) -> Contents:
-        if one_file:
-            return one_perf_file(tuned, one_file, request.aliases)
-        return perf_files(tuned, request.form, sqlite=sqlite)
-
-    # The rows of one file say which devices they are for, so that it is written once.
-    written = replace(request, aliases=()) if one_file else request
+    """The best config of every solver: a file for each device, or one file for all of them."""
+    form, options = formats.get(request.form), options or PerfOptions()
+    form.check_perf(options)
+    if options.one_file:
+        # Its rows say which devices they are for, so that it is written once.
+        options = replace(options, aliases=request.aliases)
+        request = replace(request, aliases=())
     if request.label is None:
         tuned = tuned_in_bank(Bank.open(settings.user_dir), request.device)
-        return _published(written, contents_of(tuned))
+        return _published(request, form.perf(tuned, options))
     with _store(settings) as store:
         ready = configs_readiness(store, request.label, request.device)
         ready.check(partial=request.partial)
         tuned = tuned_in_label(store, request.label, request.device)
-        return _published(written, contents_of(tuned), store, ready)
+        return _published(request, form.perf(tuned, options), store, ready)
 
 
 def export_kernel_db(request: ExportRequest, settings: Settings) -> Exported:
     """Machine code of the winners."""
+    form = formats.get(request.form)
     if request.label is None:
         shipments, fetch, left_out = banked_kernels(settings, request.device)
-        done = _published(request, kernel_files(shipments, request.form, fetch))
+        done = _published(request, form.kernel(shipments, fetch))
         return replace(done, remarks=(*done.remarks, *left_out))
     with shipping(request, settings) as (store, ready, shipments):
-        fetch = fetching(store, request.label)
-        contents = kernel_files(shipments, request.form, fetch)
+        contents = form.kernel(shipments, fetching(store, request.label))
         return _published(request, contents, store, ready)
 
 
@@ -114,7 +106,7 @@ def export_user(request: UserExport, settings: Settings, *, partial: bool = Fals
 
     with _store(settings) as store:
         if request.kind == "find":
-            ready = readiness(store, request.label, RANKINGS, request.device)
+            ready = readiness_of(store, request.label, RANKINGS, request.device)
         else:
             ready = configs_readiness(store, request.label, request.device)
         ready.check(partial=partial)
@@ -135,7 +127,8 @@ def shipping(
     assert request.label is not None
     with _store(settings) as store:
         packed, tuned = (
-            readiness(store, request.label, wanted, request.device) for wanted in (CACHED, TUNINGS)
+            readiness_of(store, request.label, wanted, request.device)
+            for wanted in (CACHED, TUNINGS)
         )
         ready = tuned if tuned.jobs and not packed.jobs else packed
         ready.check(partial=request.partial)
@@ -164,7 +157,7 @@ def _ready(
 ) -> Iterator[tuple[Store, Readiness]]:
     assert request.label is not None
     with _store(settings) as store:
-        ready = readiness(store, request.label, wanted, request.device)
+        ready = readiness_of(store, request.label, wanted, request.device)
         ready.check(partial=request.partial)
         yield store, ready
 

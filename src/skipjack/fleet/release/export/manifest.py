@@ -11,7 +11,7 @@ from typing import Any
 
 import skipjack
 from skipjack.errors import CorruptFileError, NewerFormatError, StorageError
-from skipjack.fleet.release.export.contents import AND
+from skipjack.fleet.release.formats import AND
 from skipjack.reading import Field, read_json
 from skipjack.storage import timestamp, utc_now
 
@@ -40,7 +40,7 @@ class FileNote:
     kind: str
     """``find-db``, ``perf-db`` or ``kernel-db``."""
     format: str
-    """``miopen`` or ``skipjack``."""
+    """``miopen``, ``skipjack``, or that of a plug-in."""
     device: str
     sha256: str
     bytes: int

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from skipjack.bank.kernel_db import write_kernel_db as write_skk
 from skipjack.errors import UsageError
-from skipjack.fleet.release.export.contents import MIOPEN, SKIPJACK, base_name
+from skipjack.fleet.release import formats
 from skipjack.fleet.release.export.exporting import ExportRequest, banked_kernels, shipping
-from skipjack.fleet.release.export.kernel_export import (
-    Fetch,
-    Shipment,
-    fetching,
-    kernel_rows,
-    outdated_remarks,
-    with_code,
-)
-from skipjack.interop.miopen import write_kernel_db as write_kdb
+from skipjack.fleet.release.results import fetching, outdated_remarks
 from skipjack.settings import Settings
-
-FORMS = {".skk": SKIPJACK, ".kdb": MIOPEN}
 
 
 def check_one_file(request: ExportRequest) -> None:
@@ -30,9 +19,10 @@ def check_one_file(request: ExportRequest) -> None:
             f"--alias and --release are for files of several devices; {output} is one file, name a "
             "directory"
         )
-    if request.form != FORMS[output.suffix]:
+    named = formats.of_kernel_file(output)
+    if named and request.form != named.name:
         raise UsageError(
-            f"{output} is a file of format {FORMS[output.suffix]} by its name, not {request.form}"
+            f"{output} is a file of format {named.name} by its name, not {request.form}"
         )
     if not output.absolute().parent.is_dir():
         raise UsageError(f"cannot write {output}: there is no directory {output.absolute().parent}")
@@ -48,24 +38,11 @@ class OneFile:
 
 def export_one_file(request: ExportRequest, settings: Settings) -> OneFile:
     """Write the kernels of all devices into the file."""
+    form = formats.get(request.form)
     if request.label is None:
         shipments, fetch, remarks = banked_kernels(settings, request.device)
-        return OneFile(_written(request, shipments, fetch), remarks)
+        return OneFile(form.one_kernel_file(request.output, shipments, fetch), remarks)
     with shipping(request, settings) as (store, _, shipments):
-        count = _written(request, shipments, fetching(store, request.label))
+        fetch = fetching(store, request.label)
+        count = form.one_kernel_file(request.output, shipments, fetch)
     return OneFile(count, tuple(outdated_remarks(shipments)))
-
-
-def _written(request: ExportRequest, shipments: dict[str, Shipment], fetch: Fetch) -> int:
-    kernels = [kernel for _, one in sorted(shipments.items()) for kernel in one.kernels]
-    if request.form == SKIPJACK:
-        if not kernels:
-            raise UsageError("only MIOpen's own kernels are there, which a .kdb holds")
-        return write_skk(request.output, with_code(kernels, fetch))
-    if len(shipments) > 1:
-        names = " or ".join(f"{base_name(device)}.kdb" for device in sorted(shipments))
-        raise UsageError(
-            f"a .kdb is for one device and there are {len(shipments)}; choose one with --device, "
-            f"or name a directory for {names}"
-        )
-    return sum(write_kdb(request.output, kernel_rows(one, fetch)) for one in shipments.values())

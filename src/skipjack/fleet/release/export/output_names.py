@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from skipjack.errors import UsageError
+from skipjack.fleet.release.formats import every
 from skipjack.fleet.release.placing import PACKED
-from skipjack.interop.miopen.file_names import SUFFIXES, parse_db_name
-
-_ENDINGS = (*SUFFIXES, ".jsonl", ".skk")
+from skipjack.interop.miopen import parse_db_name
 
 
 def check_directory_name(output: Path) -> None:
     """`UsageError` for a directory that is not there yet and would be named as a database."""
-    if not output.is_dir() and output.name.removesuffix(PACKED).endswith(_ENDINGS):
+    endings = tuple(ending for form in every() for ending in form.endings)
+    if not output.is_dir() and output.name.removesuffix(PACKED).endswith(endings):
         raise UsageError(
             f"{output} is the name of a database; name a directory instead, in which each device "
             "gets a file that is named after it"
@@ -24,8 +24,9 @@ def check_file_or_directory(output: Path) -> None:
     """`UsageError` for what is spelled like a file, but like none that can be written."""
     check_directory_name(output)
     if not output.is_dir() and output.suffix[1:2].isalpha():
+        files = " or ".join(f"x{form.kernel_ending}" for form in every() if form.kernel_ending)
         raise UsageError(
-            f"cannot tell what {output} is to be: name one file x.skk or x.kdb, or a directory "
+            f"cannot tell what {output} is to be: name one file {files}, or a directory "
             "without an ending, or one that is there"
         )
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from skipjack.errors import UsageError
-from skipjack.fleet.release.export.contents import Alias, Contents, ReleaseFile, check_aliases
 from skipjack.fleet.release.export.manifest import (
     FILE_NAME,
     FileNote,
@@ -18,6 +17,7 @@ from skipjack.fleet.release.export.manifest import (
 )
 from skipjack.fleet.release.export.replacing import refuse_foreign, shrunk
 from skipjack.fleet.release.export.staging import Staging, staged
+from skipjack.fleet.release.formats import Alias, Contents, ReleaseFile, check_aliases
 from skipjack.storage import timestamp, utc_now
 from skipjack.storage.atomic import atomic_write
 

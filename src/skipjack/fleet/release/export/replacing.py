@@ -7,10 +7,8 @@ from pathlib import Path
 
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.fleet.release.export.manifest import FILE_NAME, Manifest
-from skipjack.fleet.release.promote.merging import shape_of
+from skipjack.fleet.release.formats import keyed_file
 from skipjack.reading import numbered
-
-_LINES = (".txt", ".jsonl")
 
 
 def refuse_foreign(directory: Path, names: Iterable[str], known: Manifest) -> None:
@@ -40,10 +38,11 @@ def records_in(path: Path) -> int | None:
     if not path.is_file():
         return None
     try:
-        if path.name.endswith(_LINES):  # counted, not parsed: it may be long, or damaged
+        form = keyed_file(path)
+        if form.by_line:  # counted, not parsed: it may be long, or damaged
             with path.open("rb") as file:
                 return sum(1 for line in file if line.strip())
-        return sum(1 for _ in shape_of(path).read(path))
+        return sum(1 for _ in form.read(path))
     except (SkipjackError, OSError):
         return None
 

@@ -17,15 +17,19 @@ from typing import Any, Literal, NamedTuple
 
 from skipjack.core.device import parse_device_name
 from skipjack.errors import UsageError
-from skipjack.fleet.release.export.contents import MIOPEN, Contents, ReleaseFile
-from skipjack.fleet.release.export.find_export import find_files
+from skipjack.fleet.release import formats
 from skipjack.fleet.release.export.manifest import FileNote, Origin, digest_of
-from skipjack.fleet.release.export.perf_export import perf_files
 from skipjack.fleet.release.export.publishing import Exported
 from skipjack.fleet.release.export.staging import Staging, staged
+from skipjack.fleet.release.formats import (
+    MIOPEN,
+    Contents,
+    FindOptions,
+    PerfOptions,
+    ReleaseFile,
+)
 from skipjack.fleet.release.promote.merging import Rule, merge
-from skipjack.fleet.release.results.best_configs import tuned_in_label
-from skipjack.fleet.release.results.sources import Verdicts, found_in_label
+from skipjack.fleet.release.results import Verdicts, found_in_label, tuned_in_label
 from skipjack.fleet.store.jobs.verdicts import JobVerdict
 from skipjack.interop.miopen import DbName, db_name
 from skipjack.reading import numbered
@@ -145,11 +149,12 @@ class _OfOneBuild:
 
 
 def _contents(request: UserExport, store: Verdicts) -> Contents:
+    form = formats.get(MIOPEN)
     if request.kind == "find":
         found = found_in_label(store, request.label, request.device)
-        return find_files(found, MIOPEN, top=request.top, backend=request.backend)
+        return form.find(found, FindOptions(request.top, request.backend))
     tuned = tuned_in_label(store, request.label, request.device)
-    return perf_files(tuned, MIOPEN, sqlite=request.sqlite)
+    return form.perf(tuned, PerfOptions(request.sqlite))
 
 
 def _merged(

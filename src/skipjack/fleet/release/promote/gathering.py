@@ -7,15 +7,12 @@ from dataclasses import dataclass, replace
 
 import skipjack
 from skipjack.errors import UsageError
-from skipjack.fleet.release.export.contents import Alias, Contents
-from skipjack.fleet.release.export.find_export import find_files
-from skipjack.fleet.release.export.kernel_export import fetching, kernel_files, kernels_in_label
+from skipjack.fleet.release import formats
 from skipjack.fleet.release.export.manifest import Origin
-from skipjack.fleet.release.export.perf_export import perf_files
+from skipjack.fleet.release.formats import MIOPEN, Alias, Contents, FindOptions, PerfOptions
 from skipjack.fleet.release.promote.merging import Rule
 from skipjack.fleet.release.promote.promoting import Release
-from skipjack.fleet.release.results.best_configs import tuned_in_label
-from skipjack.fleet.release.results.readiness import (
+from skipjack.fleet.release.results import (
     CACHED,
     CONFIGS,
     RANKINGS,
@@ -23,9 +20,12 @@ from skipjack.fleet.release.results.readiness import (
     Readiness,
     Wanted,
     configs_readiness,
-    readiness,
+    fetching,
+    found_in_label,
+    kernels_in_label,
+    readiness_of,
+    tuned_in_label,
 )
-from skipjack.fleet.release.results.sources import found_in_label
 from skipjack.fleet.store.store import Store
 
 FIND, PERF, KERNEL = "find", "perf", "kernel"
@@ -40,7 +40,7 @@ class Choice:
     device: str | None = None
     kinds: tuple[str, ...] = ()
     """Of the databases; none: all that the label has jobs for."""
-    form: str = "miopen"
+    form: str = MIOPEN
     top: int | None = None
     """Solvers of each problem; all."""
     partial: bool = False
@@ -85,7 +85,7 @@ def _kinds(store: Store, choice: Choice) -> Sequence[str]:
     for kind in choice.kinds or KINDS:
         ready = _ready(store, choice, kind)
         if kind in choice.kinds and kind == KERNEL and not ready.jobs:
-            ready = readiness(store, choice.label, TUNINGS, choice.device)
+            ready = readiness_of(store, choice.label, TUNINGS, choice.device)
         if choice.kinds or ready.jobs:
             ready.check(partial=choice.partial)
             chosen.append(kind)
@@ -95,15 +95,15 @@ def _kinds(store: Store, choice: Choice) -> Sequence[str]:
 def _ready(store: Store, choice: Choice, kind: str) -> Readiness:
     if kind == PERF:
         return configs_readiness(store, choice.label, choice.device)
-    return readiness(store, choice.label, KINDS[kind], choice.device)
+    return readiness_of(store, choice.label, KINDS[kind], choice.device)
 
 
 def _contents(store: Store, choice: Choice, kind: str) -> Contents:
-    label, device, form = choice.label, choice.device, choice.form
+    label, device, form = choice.label, choice.device, formats.get(choice.form)
     if kind == FIND:
         found = found_in_label(store, label, device)
-        return find_files(found, form, top=choice.top, backend=choice.backend)
+        return form.find(found, FindOptions(choice.top, choice.backend))
     if kind == PERF:
-        made = perf_files(tuned_in_label(store, label, device), form)
+        made = form.perf(tuned_in_label(store, label, device), PerfOptions())
         return replace(made, remarks=(*made.remarks, *_ready(store, choice, kind).remarks))
-    return kernel_files(kernels_in_label(store, label, device), form, fetching(store, label))
+    return form.kernel(kernels_in_label(store, label, device), fetching(store, label))

@@ -16,8 +16,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from skipjack.errors import StorageError, UsageError
+from skipjack.fleet.release import formats
 from skipjack.fleet.release.export import manifest as export_manifest
-from skipjack.fleet.release.export.contents import Alias, Contents, ReleaseFile, check_aliases
+from skipjack.fleet.release.formats import (
+    Alias,
+    Contents,
+    ExportFormat,
+    ReleaseFile,
+    check_aliases,
+)
 from skipjack.fleet.release.placing import PACKED, check_places, sync
 from skipjack.fleet.release.promote.merging import Rule, merge
 from skipjack.fleet.release.promote.promotions import (
@@ -136,14 +143,16 @@ def _made(release: Release, directory: Path, folder: Path) -> Promoted:
     notes: list[export_manifest.FileNote] = []
     remarks = [remark for contents in release.contents for remark in contents.remarks]
     for coming in _coming(release):
-        for name in _targets(directory, coming.file.name(coming.device)):
+        form = formats.get(coming.contents.format)
+        for name in _targets(directory, form, coming.file.name(coming.device)):
             change = _change(directory, folder, coming, name, release.rule)
             if change.before == change.after:
                 (folder / NEW / name).unlink()
                 same.append(name)
                 continue
             changes.append(change)
-            remarks += _other_backends(directory, change)
+            if change.before is None:
+                remarks += form.remarks_beside(directory, change.name)
             notes.append(_note(coming, folder / NEW / name, release))
     changes += _manifest_change(directory, folder, notes)
     check_places(directory, [change.name for change in changes])
@@ -176,30 +185,18 @@ def _coming(release: Release) -> Iterator[_Coming]:
                     yield _Coming(contents, file, alias.target)
 
 
-def _targets(directory: Path, name: str) -> list[str]:
-    """The names of the files to change: a perf-db stays text or SQLite, whichever is there."""
-    forms = (name, name.removesuffix(".txt")) if name.endswith(".db.txt") else (name,)
-    for form in forms:
-        packed = directory / f"{form}{PACKED}"
+def _targets(directory: Path, form: ExportFormat, name: str) -> list[str]:
+    """The names of the files to change: those that are there."""
+    names = (name, *form.other_names(name))
+    for each in names:
+        packed = directory / f"{each}{PACKED}"
         if packed.exists():
             raise UsageError(
                 f"{packed} is there, which nothing is merged into; unpack it first "
                 f"(bunzip2 {packed}), or move it away"
             )
-    there = [each for each in forms if os.path.lexists(directory / each)]
+    there = [each for each in names if os.path.lexists(directory / each)]
     return there or [name]
-
-
-def _other_backends(directory: Path, change: FileChange) -> list[str]:
-    """What to say of a find-db that is new beside one of the same device for another backend."""
-    stem, ending = change.name.partition(".")[0], ".fdb.txt"
-    if change.before is not None or not change.name.endswith(ending):
-        return []
-    others = sorted(each.name for each in directory.glob(f"{stem}.*{ending}"))
-    return [
-        f"{change.name} is new beside {other}, which stays as it is; --backend chooses"
-        for other in others
-    ]
 
 
 def _change(directory: Path, folder: Path, coming: _Coming, name: str, rule: Rule) -> FileChange:

@@ -132,7 +132,9 @@ class Readiness:
         return " and ".join(steps)
 
 
-def readiness(store: Counting, label: str, wanted: Wanted, device: str | None = None) -> Readiness:
+def readiness_of(
+    store: Counting, label: str, wanted: Wanted, device: str | None = None
+) -> Readiness:
     """How far the wanted jobs are, of all devices or one."""
     found = store.counts(label=label, by=("solver", "state"), device=device)
     jobs = {
@@ -143,7 +145,7 @@ def readiness(store: Counting, label: str, wanted: Wanted, device: str | None = 
 
 def configs_readiness(store: Counting, label: str, device: str | None = None) -> Readiness:
     """How far a label's tunings and finds are; tunings do not count if none was ever begun."""
-    ready = readiness(store, label, CONFIGS, device)
+    ready = readiness_of(store, label, CONFIGS, device)
     tunings = {at: count for at, count in ready.jobs.items() if not RANKINGS.includes(at[0])}
     finds = {at: count for at, count in ready.jobs.items() if at not in tunings}
     begun = any(state is not State.NEW for _, state in tunings)

@@ -11,6 +11,8 @@ from skipjack.errors import UsageError
 from skipjack.interop.miopen import DbName, db_name
 
 MIOPEN, SKIPJACK = "miopen", "skipjack"
+FIND_DB, PERF_DB, KERNEL_DB = "find-db", "perf-db", "kernel-db"
+"""The kinds of databases."""
 AND = ", "
 
 

@@ -1,4 +1,4 @@
-"""Perf-dbs: the best config of every solver of a problem, for MIOpen or as our own lines.
+"""Best configs as records of MIOpen's perf-db, in text or SQLite.
 
 MIOpen's key of a problem leaves out the size of the result. Where problems share one, the config of
 the fastest counts for each solver.
@@ -14,18 +14,19 @@ from functools import partial
 from pathlib import Path
 
 from skipjack.core.device import parse_device_name
-from skipjack.fleet.release.export.contents import (
+from skipjack.fleet.release.formats.contents import (
     AND,
     MIOPEN,
+    PERF_DB,
     SKIPJACK,
     Alias,
     Contents,
     ReleaseFile,
-    base_name,
     check_aliases,
 )
-from skipjack.fleet.release.results.best_configs import TunedProblem
-from skipjack.fleet.release.results.json_lines import write_lines
+from skipjack.fleet.release.formats.gathered import GatheredConfigs
+from skipjack.fleet.release.formats.miopen_find import named
+from skipjack.fleet.release.results import TunedProblem
 from skipjack.interop.miopen import (
     DbName,
     Item,
@@ -38,8 +39,6 @@ from skipjack.interop.miopen import (
 from skipjack.interop.miopen.records import complaint_of
 from skipjack.reading import numbered
 
-KIND = "perf-db"
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Choice:
@@ -51,10 +50,9 @@ class _Choice:
 
 
 @dataclass(slots=True)
-class _Device:
+class DevicePerf:
     """What was gathered for a device."""
 
-    problems: list[TunedProblem] = field(default_factory=list)
     records: dict[str, dict[str, _Choice]] = field(default_factory=dict)
     """By key and solver."""
     sharing: dict[str, set[str]] = field(default_factory=dict)
@@ -63,28 +61,18 @@ class _Device:
 
 
 @dataclass(frozen=True, slots=True)
-class _Gathered:
+class GatheredPerf:
     """What there is to write, by device, and what had to be left out."""
 
-    devices: dict[str, _Device]
+    devices: dict[str, DevicePerf]
     counts: dict[str, int]
     remarks: tuple[str, ...]
 
 
-def perf_files(tuned: Iterable[TunedProblem], form: str, *, sqlite: bool = False) -> Contents:
-    """A file for each device."""
-    gathered = _gather(tuned, form)
-    make = partial(_miopen_file, sqlite=sqlite) if form == MIOPEN else _json_file
-    files = tuple(make(name, device) for name, device in gathered.devices.items())
-    return Contents(KIND, form, files, gathered.counts, gathered.remarks)
-
-
 def one_perf_file(
-    tuned: Iterable[TunedProblem], file_name: str, aliases: Iterable[Alias] = ()
+    gathered: GatheredPerf, file_name: str, aliases: tuple[Alias, ...] = ()
 ) -> Contents:
     """One database of SQLite for all devices, as MIOpen's ``miopen.db``."""
-    aliases = tuple(aliases)
-    gathered = _gather(tuned, MIOPEN)
     devices, remarks = gathered.devices, gathered.remarks
     check_aliases(aliases, tuple(devices))
     records = {name: _sorted_records(device) for name, device in devices.items()}
@@ -100,25 +88,20 @@ def one_perf_file(
         {"devices": len(records), "problems": len(keys), "entries": entries},
         tuple(toolchains),
     )
-    return Contents(KIND, MIOPEN, (file,) if records else (), gathered.counts, remarks)
+    return Contents(PERF_DB, MIOPEN, (file,) if records else (), gathered.counts, remarks)
 
 
-def _gather(tuned: Iterable[TunedProblem], form: str) -> _Gathered:
-    devices: dict[str, _Device] = {}
+def gather(tuned: Iterable[TunedProblem]) -> GatheredPerf:
+    """The records of each device, and what was left out."""
+    devices: dict[str, DevicePerf] = {}
     operations: Counter[str] = Counter()
-    impossible = nothing = 0
-    for problem in tuned:
-        impossible += problem.impossible
-        if not problem.configs and not problem.miopen:
-            nothing += 1
-            continue
-        device = devices.setdefault(problem.device, _Device())
-        if form != MIOPEN:
-            device.problems.append(problem)
-        elif not _take(device, problem):
+    configs = GatheredConfigs()
+    for problem in configs.of(tuned):
+        device = devices.setdefault(problem.device, DevicePerf())
+        if _take(device, problem):
+            device.toolchains.update(filter(None, [problem.toolchain]))
+        else:
             operations[problem.problem.partition(":")[0]] += 1
-            continue
-        device.toolchains.update(filter(None, [problem.toolchain]))
     shared = [
         len(problems)
         for device in devices.values()
@@ -126,21 +109,17 @@ def _gather(tuned: Iterable[TunedProblem], form: str) -> _Gathered:
         if len(problems) > 1
     ]
     counts = {
-        "impossible_times": impossible,
-        "without_settings": nothing,
+        **configs.counts(),
         "shared_keys": len(shared),
         "sharing_problems": sum(shared),
         "not_in_this_format": operations.total(),
     }
-    there = {
-        name: device
-        for name, device in sorted(devices.items())
-        if device.records or device.problems
-    }
-    return _Gathered(there, counts, tuple(_remarks(counts, operations)))
+    there = {name: device for name, device in sorted(devices.items()) if device.records}
+    remarks = (*_remarks(counts, operations), *configs.remarks())
+    return GatheredPerf(there, counts, remarks)
 
 
-def _take(device: _Device, problem: TunedProblem) -> bool:
+def _take(device: DevicePerf, problem: TunedProblem) -> bool:
     """Add a problem's configs to the records of its keys; whether it has any key."""
     times = {config.solver: config.time_ns for config in problem.configs}
     choices: dict[tuple[str, str], _Choice] = {}
@@ -167,7 +146,8 @@ def _harvested(lines: Iterable[str]) -> Iterator[tuple[str, tuple[Item, ...]]]:
             yield record.key, record.items
 
 
-def _miopen_file(name: str, device: _Device, *, sqlite: bool) -> ReleaseFile:
+def perf_file(name: str, device: DevicePerf, *, sqlite: bool) -> ReleaseFile:
+    """One device's file, in text or SQLite."""
     records = _sorted_records(device)
     return ReleaseFile(
         name,
@@ -178,7 +158,7 @@ def _miopen_file(name: str, device: _Device, *, sqlite: bool) -> ReleaseFile:
     )
 
 
-def _sorted_records(device: _Device) -> list[Record]:
+def _sorted_records(device: DevicePerf) -> list[Record]:
     return [
         Record(key, [Item(solver, choices[solver].params) for solver in sorted(choices)])
         for key, choices in sorted(device.records.items())
@@ -197,36 +177,15 @@ def _write_records(path: Path, device: str, records: list[Record], sqlite: bool)
         write_text_db(path, records)
 
 
-def _json_file(name: str, device: _Device) -> ReleaseFile:
-    problems = device.problems
-    entries = sum(len(problem.configs) for problem in problems)
-    return ReleaseFile(
-        name,
-        lambda device: f"{base_name(device)}.perf.jsonl",
-        partial(write_lines, problems=problems),
-        {"problems": len(problems), "entries": entries},
-        tuple(sorted(device.toolchains)),
-    )
-
-
 def _remarks(counts: dict[str, int], operations: Counter[str]) -> Iterator[str]:
     if operations:
-        names = ", ".join(f"{count} {name}" for name, count in sorted(operations.items()))
         yield (
             f"{numbered(operations.total(), 'problem')} left out, which MIOpen's perf-db cannot "
-            f"hold ({names}); --format {SKIPJACK} holds all"
+            f"hold ({named(operations)}); --format {SKIPJACK} holds all"
         )
     if counts["shared_keys"]:
         yield (
             f"{numbered(counts['sharing_problems'], 'problem')} share "
             f"{numbered(counts['shared_keys'], 'key')}, which leave out the size of the result; "
             "the config of the fastest counts"
-        )
-    if counts["impossible_times"]:
-        times = numbered(counts["impossible_times"], "time")
-        yield f"{times} left out that cannot be: zero, less, or no number"
-    if counts["without_settings"]:
-        yield (
-            f"{numbered(counts['without_settings'], 'problem')} left out whose solvers have "
-            "nothing to set"
         )
