@@ -12,18 +12,18 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import IO, Any, BinaryIO, Protocol
 
 from skipjack.children import worker_environment
 from skipjack.errors import WorkerError
 from skipjack.execute import wire
 from skipjack.execute.enclosure import MODULE, Enclosure, command_of, variables_for
-from skipjack.execute.watch import Watch
 
 log = logging.getLogger(__name__)
 
 START_TIMEOUT_S = 60.0
 """A worker that has not said that it is ready by then never will."""
+_LOOK_EVERY_S = 0.25
 _STDERR_TAIL = 600
 _KILLED_WITHIN_S = 5.0
 _MOST_OVERHEARD = 1 << 16
@@ -51,6 +51,23 @@ class WorkerHungError(WorkerError):
     """No answer within the time allowed; the process was killed."""
 
 
+class ChildProcess(Protocol):
+    """What is needed of `subprocess.Popen`."""
+
+    pid: int
+    returncode: int | Any
+    stdin: IO[bytes] | None
+    stdout: IO[bytes] | None
+
+    def poll(self) -> int | None:
+        """The exit code, if it has ended."""
+        ...
+
+    def wait(self, timeout: float) -> int:
+        """The exit code as soon as there is one, or `subprocess.TimeoutExpired`."""
+        ...
+
+
 class WorkerProcess:
     """One child that answers requests in order. Not for use from several threads.
 
@@ -73,24 +90,34 @@ class WorkerProcess:
 
         One in an enclosure inherits no descriptors.
         """
-        self.role = role
-        self._enclosure = enclosure
         # A worker's words go to a file that has no name: nothing is left whoever dies.
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
+        words = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
         given = {**variables_for(role, cores), **(settings or {})}
-        self._process = subprocess.Popen(
+        process = subprocess.Popen(
             command_of(module, role, arguments, cores, given, enclosure),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._stderr,
+            stderr=words,
             env={**worker_environment(), **given},
             pass_fds=tuple(share),
             bufsize=0,
             # Ctrl-C is for the parent, which decides what its workers still do.
             start_new_session=True,
         )
-        assert self._process.stdin and self._process.stdout  # both are pipes
-        self._in, self._out = self._process.stdin, self._process.stdout
+        self._adopt(role, process, words, enclosure)
+
+    def _adopt(
+        self,
+        role: str,
+        process: ChildProcess,
+        words: BinaryIO,
+        enclosure: Enclosure | None = None,
+    ) -> None:
+        """Talk to a child that was started, whose error output goes to `words`."""
+        self.role = role
+        self._process, self._stderr, self._enclosure = process, words, enclosure
+        assert process.stdin and process.stdout  # both are pipes
+        self._in, self._out = process.stdin, process.stdout
         # A stopped worker reads nothing: a write must not wait for it without limit.
         os.set_blocking(self._in.fileno(), False)
         self._unsent = bytearray()
@@ -106,6 +133,11 @@ class WorkerProcess:
     def fileno(self) -> int:
         """Readable when an answer (or the end) is there; for `select`."""
         return self._out.fileno()
+
+    @property
+    def requests(self) -> IO[bytes]:
+        """Writable when the child takes more of what was posted; for `select`."""
+        return self._in
 
     def send(
         self, body: Mapping[str, Any], blobs: Sequence[bytes] = (), timeout_s: float = 60.0
@@ -145,9 +177,9 @@ class WorkerProcess:
         return False
 
     @property
-    def unsent(self) -> bool:
-        """Whether the child has not yet taken all that was posted."""
-        return bool(self._unsent)
+    def unsent(self) -> int:
+        """Bytes of what was posted that the child has not yet taken."""
+        return len(self._unsent)
 
     def collect(self) -> list[wire.Message]:
         """The answers that are complete, once `select` said that there is something to read.
@@ -160,14 +192,14 @@ class WorkerProcess:
         except ValueError:
             data, messages = b"", []  # it was killed before, or what came is no frame
         if not data:
-            raise self._died()
+            raise self.ended()
         return messages
 
     def receive(
         self, timeout_s: float, progress: Callable[[], object] = lambda: None
     ) -> wire.Message:
         """The next answer. `progress` is looked at now and then: a new value renews the time."""
-        watch = Watch(timeout_s, progress)
+        watch = _Watch(timeout_s, progress)
 
         def read(most: int) -> bytes:
             while not select.select([self._out], [], [], watch.pause())[0]:
@@ -183,7 +215,7 @@ class WorkerProcess:
             self.kill()
             raise
         if message is None:
-            raise self._died()
+            raise self.ended()
         return message
 
     def request(
@@ -201,7 +233,7 @@ class WorkerProcess:
     def _writable(self, timeout_s: float) -> bool:
         return bool(select.select([], [self._in], [], max(0.0, timeout_s))[1])
 
-    def _died(self) -> WorkerDiedError:
+    def ended(self) -> WorkerDiedError:
         """Wait for a process that is on its way out and say how it ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(5)
@@ -257,10 +289,38 @@ class WorkerProcess:
         return self._process.poll() is None
 
 
+class _Watch:
+    """A time limit that starts anew whenever there is progress."""
+
+    def __init__(self, timeout_s: float, progress: Callable[[], object]) -> None:
+        self._timeout_s, self._progress = timeout_s, progress
+        self._seen = progress()
+        self._deadline = time.monotonic() + timeout_s
+
+    def pause(self) -> float:
+        """How long to wait before the next look."""
+        return min(_LOOK_EVERY_S, max(0.0, self._deadline - time.monotonic()))
+
+    def over(self) -> bool:
+        """Whether the time is up, which a new value of `progress` renews."""
+        seen = self._progress()
+        if seen != self._seen:
+            self._seen = seen
+            self._deadline = time.monotonic() + self._timeout_s
+        return time.monotonic() >= self._deadline
+
+
 Hear = Callable[[str, str], None]
 """Takes who wrote something, and what."""
 _LIVE: weakref.WeakSet[WorkerProcess] = weakref.WeakSet()
 _HEARERS: list[Hear] = []
+
+
+def descriptors_of_workers() -> list[int]:
+    """The pipes to all workers that this process has; a copy of it must not hold them open."""
+    with contextlib.suppress(ValueError):
+        return [one.fileno() for worker in list(_LIVE) for one in (worker._in, worker._out)]
+    return []
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from stand_in_worker import make_none, make_stand_in
 from processes import PATIENCE_S, alive, gone
 from skipjack.errors import StorageError, UsageError
 from skipjack.fleet.engine import Done, RunningLog
-from skipjack.fleet.engines import seat
+from skipjack.fleet.engines import local
 from skipjack.fleet.engines.local import LocalEngine
 from skipjack.fleet.engines.placement import evaluator_cores
 from skipjack.fleet.records import Plan
@@ -195,7 +195,7 @@ def test_a_job_that_was_cancelled_can_be_submitted_again(start: Start) -> None:
 def test_workers_that_do_not_start_give_their_tasks_back(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seat, "PAUSE_S", 1.0)
+    monkeypatch.setattr(local, "PAUSE_S", 1.0)
     engine = start(make_worker=make_none)
     engine.submit(BUILDER, [task(1), task(2)])
     done = collect(engine, 2)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import select
-import time
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 
 from skipjack.errors import UsageError
 from skipjack.execute import device_lock
-from skipjack.execute.process import WorkerProcess
+from skipjack.execute.pool import Cause, PoolRules, TaskDone, TaskLost, WorkerPool
+from skipjack.execute.process import START_TIMEOUT_S, WorkerProcess
+from skipjack.execute.wire import Message
 from skipjack.fleet.engine import Done, Host, RunningLog, Slot
 from skipjack.fleet.engines.placement import (
     builder_slots,
@@ -17,19 +18,20 @@ from skipjack.fleet.engines.placement import (
     evaluator_slots,
     gpu_slots,
 )
-from skipjack.fleet.engines.seat import Seat
 from skipjack.fleet.host import detect_host
 from skipjack.fleet.images.identity import Identity
 from skipjack.fleet.images.workers import ContainedWorkers
-from skipjack.fleet.task import Task
+from skipjack.fleet.parcel import pack, unpack
+from skipjack.fleet.task import Outcome, Task
 from skipjack.fleet.worker import Factory, name_of
 from skipjack.ledger import fold_in
 from skipjack.settings import Settings
 
-_LOOK_EVERY_S = 0.25
-_MOMENT_S = 0.004
-_LONG_PAUSE_S = 2.0
-"""Between two polls: the caller was busy or stopped, and the workers are not to blame."""
+log = logging.getLogger(__name__)
+
+PAUSE_S = 10.0
+"""After workers of a slot did not start, until the next attempt."""
+_AHEAD, _QUICK_AHEAD = 1, 64
 
 
 class LocalEngine:
@@ -70,13 +72,23 @@ class LocalEngine:
         self._cores = {slot.name: mine for slot, mine in zip(evaluates, cores, strict=True)}
         on_gpus = gpu_slots(self._host) if evaluators else []
         everyone = (*builds, *evaluates, *on_gpus)
-        self._seats = {slot.name: self._seat(slot, stall_s) for slot in everyone}
-        self._polled = time.monotonic()
+        self._slots = {slot.name: slot for slot in everyone}
+        self._parcels = _Parcels()
+        self._pool: WorkerPool[Task, Outcome] = WorkerPool(
+            self._slots,
+            self._start,
+            self._parcels,
+            PoolRules(
+                ahead=_AHEAD,
+                quick_ahead=_QUICK_AHEAD,
+                silence_s=stall_s,
+                start_s=START_TIMEOUT_S,
+                pause_s=PAUSE_S,
+            ),
+        )
 
-    def _seat(self, slot: Slot, stall_s: float) -> Seat:
-        return Seat(slot, lambda: self._start(slot), stall_s)
-
-    def _start(self, slot: Slot) -> WorkerProcess:
+    def _start(self, name: str) -> WorkerProcess:
+        slot = self._slots[name]
         cores = self._cores.get(slot.name, ())
         enclosure = self._contained.enclose(slot, cores) if self._contained else None
         # Among the devices of a container its only GPU is the first.
@@ -105,83 +117,44 @@ class LocalEngine:
 
     def slots(self) -> Sequence[Slot]:
         """Builders, then evaluators."""
-        return [seat.slot for seat in self._seats.values()]
+        return list(self._slots.values())
 
     @property
     def pids(self) -> dict[str, int]:
         """Process ids of the living workers by slot."""
-        living = {name: seat.process for name, seat in self._seats.items()}
-        return {name: process.pid for name, process in living.items() if process}
+        return self._pool.pids
 
     def submit(self, slot: str, tasks: Sequence[Task]) -> None:
         """Give tasks to a slot, which does them in order."""
-        if slot not in self._seats:
-            raise UsageError(f"there is no slot {slot}; there are {', '.join(self._seats)}")
-        self._seats[slot].submit(tasks)
-        self._seats[slot].tend()
+        if slot not in self._slots:
+            raise UsageError(f"there is no slot {slot}; there are {', '.join(self._slots)}")
+        self._pool.submit(tasks, slot)
 
     def poll(self, timeout_s: float) -> list[Done]:
         """What is done, waiting up to this long for the first."""
-        deadline = time.monotonic() + timeout_s
-        self._excuse()
-        while True:
-            left_s = deadline - time.monotonic()
-            self._exchange(min(max(0.0, left_s), _LOOK_EVERY_S))
-            done = self._take()
-            if done or left_s <= 0:
-                return done + self._gather() if done else done
-
-    def _take(self) -> list[Done]:
-        return [one for seat in self._seats.values() for one in seat.take()]
-
-    def _gather(self) -> list[Done]:
-        """What quick workers are done with in a moment: callers settle many as fast as one."""
-        deadline = time.monotonic() + _MOMENT_S
-        while any(seat.quick for seat in self._seats.values()) and time.monotonic() < deadline:
-            time.sleep(_MOMENT_S / 8)
-            self._exchange(0.0)
-        return self._take()
-
-    def _excuse(self) -> None:
-        pause_s = time.monotonic() - self._polled
-        if pause_s > _LONG_PAUSE_S:
-            for seat in self._seats.values():
-                seat.excuse(pause_s)
-
-    def _exchange(self, timeout_s: float) -> None:
-        seats = list(self._seats.values())
-        for seat in seats:
-            seat.tend()
-        living = {seat.process: seat for seat in seats if seat.process}
-        full = [process for process in living if process.unsent]
-        readable, _, _ = select.select(list(living), full, [], timeout_s)
-        for process in readable:
-            living[process].listen()
-        for seat in seats:
-            seat.check_signs()
-            seat.tend()
-        self._polled = time.monotonic()
+        done = [_done_of(one) for one in self._pool.poll(timeout_s)]
+        for stuck in self._pool.take_not_starting():
+            log.error("workers of %s do not start: the last one %s", stuck.slot, stuck.how)
+        return done
 
     def heard(self) -> Sequence[RunningLog]:
         """What workers have said about the tasks they are at, where it grew."""
-        return [said for seat in self._seats.values() for said in seat.take_said()]
+        return self._parcels.take_said()
 
     def cancel(self, jobs: Sequence[int]) -> None:
         """Stop working on these jobs at once; nothing more is heard of them."""
-        for seat in self._seats.values():
-            seat.cancel(frozenset(jobs))
+        unwanted = frozenset(jobs)
+        self._pool.cancel(lambda task: task.job in unwanted)
 
     def close(self) -> None:
         """End all workers now."""
-        for seat in self._seats.values():
-            seat.close()
+        self._pool.close()
         if self._contained:
             self._contained.close()
         fold_in(self._settings.user_dir)  # builders had it open
 
     def __enter__(self) -> LocalEngine:
-        for seat in self._seats.values():
-            seat.tend()
+        self._pool.__enter__()
         return self
 
     def __exit__(
@@ -191,6 +164,45 @@ class LocalEngine:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class _Parcels:
+    """Tasks and outcomes as `skipjack.fleet.worker` reads and writes them."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, RunningLog] = {}
+
+    def take_said(self) -> list[RunningLog]:
+        """What workers logged, where it grew since the last time."""
+        said, self._said = self._said, {}
+        return list(said.values())
+
+    def requests(self, tasks: Sequence[Task]) -> Iterable[Message]:
+        yield pack([task.message() for task in tasks])
+
+    def answers(self, slot: str, message: Message) -> Iterable[tuple[Message, float]]:
+        if said := message.body.get("said"):
+            self._said[slot] = RunningLog(**said)
+        if "bodies" in message.body:
+            yield from zip(unpack(message), message.body["seconds"], strict=True)
+
+    def result(self, task: Task, answer: Message) -> Outcome:
+        outcome = Outcome.of(answer)
+        if (outcome.job, outcome.stage) != (task.job, task.stage):
+            raise ValueError(f"an outcome of job {outcome.job} instead of {task.job}")
+        return outcome
+
+
+def _done_of(one: TaskDone[Task, Outcome] | TaskLost[Task]) -> Done:
+    task = one.task
+    if isinstance(one, TaskDone):
+        return Done(one.slot, task.job, one.answer, attempt=task.attempt, seconds=one.seconds)
+    if one.cause is Cause.NOT_STARTED:
+        lost = f"workers of {one.slot} do not start: the last one {one.how}"
+    else:
+        log.warning("the worker of %s %s; another takes its place", one.slot, one.how)
+        lost = f"the worker {one.how}"
+    return Done(one.slot, task.job, lost=lost, attempt=task.attempt)
 
 
 def _as_variables(settings: Settings, cores: Sequence[int] = ()) -> dict[str, str]:
