@@ -18,7 +18,7 @@ from skipjack.fleet.states import Stage, State
 from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.schema import tables
-from skipjack.fleet.store.sql.connecting import engine_for
+from skipjack.fleet.store.sql.dialect import engine_for
 from skipjack.fleet.store.sql.urls import database_url
 from skipjack.fleet.store.store import Store
 from skipjack.fleet.task import Outcome

@@ -169,7 +169,6 @@ NAMES = {
     "Bench": "solvers/miopen sweep",
     "Block": "execute solvers/gpu",
     "Bounds": "interop/miopen search",
-    "Column": "fleet/store/sql ledger",
     "Command": "interop plans sweep/commands",
     "Counting": "core fleet/release/results",
     "Driver": "fleet/engines gpu",

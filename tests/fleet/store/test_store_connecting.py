@@ -11,11 +11,10 @@ from sqlalchemy import make_url, text
 from sqlalchemy.exc import DBAPIError
 
 from skipjack.errors import StorageError
-from skipjack.fleet.store import opening
 from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.sql import clock
-from skipjack.fleet.store.sql.connecting import engine_for
+from skipjack.fleet.store.sql.dialect import dialect_of, engine_for
 from skipjack.fleet.store.store import Store
 from skipjack.settings import Settings
 from small_disks import disk, make_read_only, mounted
@@ -112,6 +111,7 @@ def test_mysql_is_said_to_be_untested_and_mariadb_is_not(
     with open_store(mariadb.fresh()):
         assert "MySQL" not in caplog.text
     # One that has not said what it is counts as MySQL, which has its driver.
-    opening._warn_of_mysql(engine_for(make_url("mysql+pymysql://me:secret@host/name")))
-    assert "is MySQL: MySQL is not tested; use MariaDB or PostgreSQL" in caplog.text
-    assert "secret" not in caplog.text
+    engine = engine_for(make_url("mysql+pymysql://me:secret@host/name"))
+    remark = dialect_of(engine).remark(engine)
+    assert "is MySQL: MySQL is not tested; use MariaDB or PostgreSQL" in remark
+    assert "secret" not in remark

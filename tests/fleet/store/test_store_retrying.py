@@ -21,7 +21,7 @@ from skipjack.fleet.states import Failed, Stage, State
 from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.schema import tables
-from skipjack.fleet.store.sql import connecting
+from skipjack.fleet.store.sql import sqlite
 from skipjack.fleet.store.sql.retrying import Patience
 from skipjack.fleet.store.store import Store
 from skipjack.processes import ProcessIdentity
@@ -176,7 +176,7 @@ def test_a_mistake_is_not_repeated(store: Store) -> None:
 def test_a_file_that_is_locked_is_waited_for(
     user_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connecting, "_BUSY_S", 0.0)
+    monkeypatch.setattr(sqlite, "BUSY_S", 0.0)
     with open_store() as store, open_store() as other:
         holder = other._engine.connect()
         lock = holder.begin()

@@ -21,7 +21,7 @@ from skipjack.fleet.store.machines.devices import record_of
 from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.schema import migrations, revisions
 from skipjack.fleet.store.schema.tables import metadata
-from skipjack.fleet.store.sql.connecting import engine_for
+from skipjack.fleet.store.sql.dialect import engine_for
 from skipjack.fleet.store.store import Store
 
 

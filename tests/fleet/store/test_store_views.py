@@ -14,6 +14,7 @@ from sqlalchemy import insert, text
 
 from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.schema import tables, views
+from skipjack.fleet.store.sql.dialect import dialects
 from skipjack.fleet.store.store import Store
 from skipjack.ledger.facts import FORMAT
 from skipjack.ledger.migrations import migrate
@@ -255,5 +256,5 @@ def test_every_view_is_documented() -> None:
 
 
 def test_the_same_columns_everywhere() -> None:
-    names = [list(views.definitions(name)) for name in ("sqlite", "postgresql", "mysql")]
-    assert names == [list(views.NAMES)] * 3
+    names = [list(views.definitions(dialect.spelling)) for dialect in dialects()]
+    assert names == [list(views.NAMES)] * len(dialects())

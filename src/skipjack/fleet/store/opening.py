@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import closing
-from pathlib import Path
 from typing import TypeVar
 
 from sqlalchemy import URL, Connection, Engine
@@ -14,13 +12,11 @@ from skipjack.errors import StorageError
 from skipjack.fleet.seal import fleet_key
 from skipjack.fleet.store.schema import revisions
 from skipjack.fleet.store.schema.migrations import REVISIONS
-from skipjack.fleet.store.sql.connecting import engine_for
+from skipjack.fleet.store.sql.dialect import dialect_of, engine_for
 from skipjack.fleet.store.sql.retrying import PATIENCE_S, Patience
 from skipjack.fleet.store.sql.urls import database_url, for_people
 from skipjack.fleet.store.store import Store
 from skipjack.settings import Settings, load_settings
-from skipjack.storage import can_create_in, ensure_directory, is_network_file_system
-from skipjack.storage.sqlite_files import check_journal
 
 _PATIENCE_AT_START_S = 30.0
 """For others who create the same schema; a database that is down is not waited for at all."""
@@ -73,44 +69,33 @@ def upgrade(url: str | None = None, *, settings: Settings | None = None) -> bool
 
 def _engine(url: str | None, settings: Settings) -> Engine:
     parsed = database_url(url, settings)
-    if parsed.get_backend_name() == "sqlite":
-        folder = Path(str(parsed.database)).parent
-        if folder == settings.user_dir:
-            ensure_directory(folder)
-        elif not folder.is_dir():
-            raise StorageError(
-                f"there is no folder {folder} for the store; make it, or mend the URL"
-            )
-        check_journal(Path(str(parsed.database)))
+    dialect_of(parsed).check_place(parsed, settings)
     return engine_for(parsed)
 
 
 def _file_to_read(url: str | None, settings: Settings) -> URL | None:
     """The store in a user directory that is read-only; None for any other."""
-    parsed, folder = database_url(url, settings), settings.user_dir
-    if parsed.get_backend_name() != "sqlite" or Path(str(parsed.database)).parent != folder:
-        return None
-    if not folder.is_dir() or can_create_in(folder):
-        return None
-    if not Path(str(parsed.database)).is_file():
-        raise StorageError(f"there are no jobs: {folder} has no store, and is read-only")
-    return parsed
+    parsed = database_url(url, settings)
+    return parsed if dialect_of(parsed).is_read_only(parsed, settings) else None
 
 
 def _prepare(engine: Engine, *, read_only: bool = False) -> None:
-    is_file = engine.dialect.name == "sqlite" and not read_only
-    if is_file:
-        _set_journal_mode(engine)
+    dialect = dialect_of(engine)
+    if not read_only:
+        patience = Patience(_PATIENCE_AT_START_S, when_away=False)
+        patience.insist(engine, lambda: dialect.prepare(engine))
     found = _ask(engine, _version, reading=True)
     if read_only and found != REVISIONS[-1]:
         raise StorageError(
             f"{for_people(engine.url)} is of another version of Skipjack, and its directory is "
             "read-only; copy it to a directory that you can write to"
         )
-    _warn_of_mysql(engine)
+    # Once a server was asked something, it said what it is.
+    if not read_only and (remark := dialect.remark(engine)):
+        log.warning("%s", remark)
     if found in (None, revisions.UNFINISHED):
         _ask(engine, revisions.create)
-    elif found != REVISIONS[-1] and is_file:
+    elif found != REVISIONS[-1] and dialect.file_name:
         _ask(engine, revisions.upgrade)
     elif found != REVISIONS[-1]:
         raise StorageError(
@@ -120,40 +105,11 @@ def _prepare(engine: Engine, *, read_only: bool = False) -> None:
         )
 
 
-def _warn_of_mysql(engine: Engine) -> None:
-    """Of a server that was asked something, and said what it is."""
-    if engine.dialect.name == "mysql" and not getattr(engine.dialect, "is_mariadb", False):
-        log.warning(
-            "%s is MySQL: MySQL is not tested; use MariaDB or PostgreSQL", for_people(engine.url)
-        )
-
-
 def _version(connection: Connection) -> str | None:
     found = revisions.version(connection)
     if found is not None:
         revisions.check(connection, found)
     return found
-
-
-def _set_journal_mode(engine: Engine) -> None:
-    """Readers and the writer do not wait for each other, where the file system can do that."""
-    network = is_network_file_system(Path(str(engine.url.database)))
-    wanted = "delete" if network else "wal"
-    if network:
-        log.warning(
-            "%s is on a network file system (%s), where SQLite is unsafe from several hosts; "
-            "set SKIPJACK_DB to a database server",
-            engine.url.database,
-            network,
-        )
-
-    def set_it() -> None:
-        # Below SQLAlchemy, which would begin a transaction.
-        with closing(engine.raw_connection()) as connection:
-            connection.cursor().execute(f"PRAGMA journal_mode = {wanted}")
-
-    # Of several that do this at once to a new file, SQLite refuses some without any waiting.
-    Patience(_PATIENCE_AT_START_S, when_away=False).insist(engine, set_it)
 
 
 def _ask(engine: Engine, work: Callable[[Connection], T], *, reading: bool = False) -> T:

@@ -22,7 +22,8 @@ from skipjack.fleet.store.jobs.transitions import LONGEST_GPU, JobRow, Step
 from skipjack.fleet.store.machines import devices, machines
 from skipjack.fleet.store.machines.devices import record_of
 from skipjack.fleet.store.schema import tables
-from skipjack.fleet.store.sql.statements import among, found, listed
+from skipjack.fleet.store.sql.dialect import Dialect, dialect_of
+from skipjack.fleet.store.sql.statements import among, found
 from skipjack.fleet.task import Task
 
 _TIMES_AT_ONCE = 32
@@ -93,7 +94,7 @@ def _admitted(
     values = {"owner": owner, "machines": sorted({want.machine for want in wants})}
     if label is not None:
         values["label"] = label
-    rows = found(connection, _gate(connection.dialect.name, label is not None), **values)
+    rows = found(connection, _gate(dialect_of(connection), label is not None), **values)
     if label is None or not rows:
         label_id = None
     else:
@@ -105,7 +106,7 @@ def _admitted(
 
 
 @cache
-def _gate(dialect: str, labelled: bool) -> Select[Any]:
+def _gate(dialect: Dialect, labelled: bool) -> Select[Any]:
     """Machines that may work, if the owner is there, and the label's id and whether it is stopped.
 
     Owner and machines are locked, so that nobody sweeps or stops them before the claim is written.
@@ -114,7 +115,7 @@ def _gate(dialect: str, labelled: bool) -> Select[Any]:
     gate = (
         select(machine.id)
         .join(tables.owners, tables.owners.c.id == bindparam("owner"))
-        .where(listed(dialect, machine.id, "machines"))
+        .where(dialect.listed(machine.id, "machines"))
         .where(machine.aborted.is_(False), machine.set_aside == "", machines.may_work_now())
         .order_by(machine.id)
     )
@@ -176,12 +177,14 @@ def _waiting(
 ) -> Sequence[JobRow]:
     """Jobs that wait for the stage, locked, but none of those that were taken before."""
     given = tuple(name for name, value in values.items() if value is not None)
-    statement = _next(connection.dialect.name, stage, kind, given)
+    statement = _next(dialect_of(connection), stage, kind, given)
     return found(connection, statement, **{name: values[name] for name in given})
 
 
 @cache
-def _next(dialect: str, stage: Stage, kind: JobKind | None, given: tuple[str, ...]) -> Select[Any]:
+def _next(
+    dialect: Dialect, stage: Stage, kind: JobKind | None, given: tuple[str, ...]
+) -> Select[Any]:
     """Who is next, in the order of the index; `given` are the parameters."""
     job, device = tables.jobs.c, tables.devices.c
     stopped = select(device.name).where(device.aborted.is_(True))
@@ -202,23 +205,21 @@ def _next(dialect: str, stage: Stage, kind: JobKind | None, given: tuple[str, ..
         query = query.where(of_kind(kind))
     if "label" in given:
         query = query.where(job.label == bindparam("label"))
-        # Sorting instead would lock all that waits, and others would find nothing.
-        for name in ("mysql", "mariadb"):
-            query = query.with_hint(tables.jobs, "FORCE INDEX (ix_jobs_waiting)", name)
+        query = dialect.in_order(query, tables.jobs, "ix_jobs_waiting")
     else:
         halted = select(tables.labels.c.id).where(tables.labels.c.aborted.is_(True))
         query = query.where(job.label.not_in(halted))
     if "only" in given:
-        query = query.where(listed(dialect, job.device, "only"))
+        query = query.where(dialect.listed(job.device, "only"))
     if "devices" in given:
-        able = listed(dialect, job.device, "devices")
+        able = dialect.listed(job.device, "devices")
         query = query.where(able | by_miopen() if stage is Stage.BUILD else able)
     if "classes" in given:
         of = tables.label_devices.c
         mine = (of.label == job.label, of.device == job.device)
-        query = query.where(exists().where(*mine, listed(dialect, of.class_key, "classes")))
+        query = query.where(exists().where(*mine, dialect.listed(of.class_key, "classes")))
     if "taken" in given:
-        query = query.where(~listed(dialect, job.id, "taken"))
+        query = query.where(~dialect.listed(job.id, "taken"))
     return query.limit(bindparam("most")).with_for_update(skip_locked=True)
 
 

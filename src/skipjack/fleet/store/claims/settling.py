@@ -21,7 +21,8 @@ from skipjack.fleet.store.jobs import stories, transitions
 from skipjack.fleet.store.jobs.transitions import LONGEST_GPU, JobRow, Step, event_name, readable
 from skipjack.fleet.store.machines import machines
 from skipjack.fleet.store.schema import tables
-from skipjack.fleet.store.sql.statements import among, found, insert_long_rows, insert_rows, listed
+from skipjack.fleet.store.sql.dialect import Dialect, dialect_of
+from skipjack.fleet.store.sql.statements import among, found, insert_long_rows, insert_rows
 
 MOST_LOGS = 20
 """Of one job; the newest are kept."""
@@ -65,11 +66,11 @@ def settle(
 
 
 def _locked(connection: Connection, ids: Mapping[int, Settlement]) -> Sequence[JobRow]:
-    return found(connection, _in_hand(connection.dialect.name), ids=sorted(ids))
+    return found(connection, _in_hand(dialect_of(connection)), ids=sorted(ids))
 
 
 @cache
-def _in_hand(dialect: str) -> Select[Any]:
+def _in_hand(dialect: Dialect) -> Select[Any]:
     """The jobs in the order of their ids, with what may have to be replaced or reset."""
     job, of, machine = tables.jobs.c, tables.rounds.c, tables.machines.c
     there = (
@@ -88,7 +89,7 @@ def _in_hand(dialect: str) -> Select[Any]:
         builder.scalar_subquery().label("build_failures"),
         evaluator.scalar_subquery().label("eval_failures"),
     )
-    return query.where(listed(dialect, job.id, "ids")).order_by(job.id).with_for_update()
+    return query.where(dialect.listed(job.id, "ids")).order_by(job.id).with_for_update()
 
 
 def _holds(row: JobRow, owner: str, claim: Claim) -> bool:

@@ -17,7 +17,8 @@ from skipjack.fleet.store.claims import artifacts, precedents
 from skipjack.fleet.store.jobs.transitions import JobRow
 from skipjack.fleet.store.machines import devices
 from skipjack.fleet.store.schema import tables
-from skipjack.fleet.store.sql.statements import among, found, listed
+from skipjack.fleet.store.sql.dialect import Dialect, dialect_of
+from skipjack.fleet.store.sql.statements import among, found
 from skipjack.fleet.store.sql.stored_json import stored
 from skipjack.fleet.task import Task
 from skipjack.gpu.describing import named_gpu
@@ -92,7 +93,7 @@ def _pasts(connection: Connection, ids: Sequence[int]) -> dict[int, list[_Past]]
     if not ids:
         return {}
     pasts: dict[int, list[_Past]] = {}
-    rows = found(connection, _rounds_of(connection.dialect.name), ids=list(ids))
+    rows = found(connection, _rounds_of(dialect_of(connection)), ids=list(ids))
     for id, round, stage, facts, digests in rows:
         past = _Past(round, stage, facts, tuple(stored(digests)))
         pasts.setdefault(id, []).append(past)
@@ -102,11 +103,11 @@ def _pasts(connection: Connection, ids: Sequence[int]) -> dict[int, list[_Past]]
 
 
 @cache
-def _rounds_of(dialect: str) -> Select[Any]:
+def _rounds_of(dialect: Dialect) -> Select[Any]:
     of, job = tables.rounds.c, tables.jobs.c
     columns = (of.job, of.round, of.stage, of.facts, of.digests)
     same = (of.job == job.id) & (of.epoch == job.epoch)
-    return select(*columns).join(tables.jobs, same).where(listed(dialect, job.id, "ids"))
+    return select(*columns).join(tables.jobs, same).where(dialect.listed(job.id, "ids"))
 
 
 def _needed(round: int, pasts: Sequence[_Past]) -> tuple[str, ...] | None:

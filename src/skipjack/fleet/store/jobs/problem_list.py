@@ -206,7 +206,7 @@ def _result(row: Row[Any]) -> DeviceResult:
 
 
 def _moment(value: datetime | str) -> str:
-    """A view's timestamp as ISO 8601 in UTC, to the second; SQLite has texts."""
+    """A view's timestamp as ISO 8601 in UTC, to the second; some databases give texts."""
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     aware = moment.astimezone(UTC) if moment.tzinfo else moment
     return aware.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -7,10 +7,6 @@ any number of processes may start at once.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from sqlalchemy import (
     Column,
     Connection,
@@ -20,20 +16,18 @@ from sqlalchemy import (
     Table,
     inspect,
     select,
-    text,
 )
 
 from skipjack.errors import NewerFormatError, StorageError
 from skipjack.fleet.store.schema import views
 from skipjack.fleet.store.schema.migrations import REVISIONS, VERSION_TABLE
 from skipjack.fleet.store.schema.tables import metadata
+from skipjack.fleet.store.sql.dialect import dialect_of
 from skipjack.fleet.store.sql.urls import for_people
 
 UNFINISHED = "unfinished"
-"""The version of a schema that is being created: MariaDB cannot undo what a dead process began."""
-
-_LOCK = 0x536B6A6B
-_LOCK_WAIT_S = 120
+"""The version of a schema that is being created: some databases cannot undo what a dead process
+began."""
 
 # As Alembic would make it, without importing Alembic.
 _version = Table(
@@ -69,7 +63,7 @@ def check(connection: Connection, found: str) -> None:
 
 def create(connection: Connection) -> None:
     """Make all tables and views, unless another process just did."""
-    with _alone(connection):
+    with dialect_of(connection).alone(connection):
         if version(connection) in (None, UNFINISHED):
             _version.create(connection, checkfirst=True)
             _stamp(connection, UNFINISHED)
@@ -80,7 +74,7 @@ def create(connection: Connection) -> None:
 
 def upgrade(connection: Connection, target: str = REVISIONS[-1]) -> None:
     """Apply the revisions that are missing, and make the views anew."""
-    with _alone(connection):
+    with dialect_of(connection).alone(connection):
         views.drop(connection)
         _run_alembic(connection, target)
         views.create(connection)
@@ -100,27 +94,3 @@ def _run_alembic(connection: Connection, target: str) -> None:
     config.set_main_option("script_location", "skipjack.fleet.store.schema:migrations")
     config.attributes["connection"] = connection
     command.upgrade(config, target)
-
-
-@contextmanager
-def _alone(connection: Connection) -> Iterator[None]:
-    """Hold the database's lock for changes of the schema. SQLite's transaction is one already."""
-    dialect = connection.dialect.name
-    if dialect == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK})
-    if dialect != "mysql":
-        yield
-        return
-    # The names of such locks are the server's, not the database's.
-    database = str(connection.engine.url.database)
-    name = f"skipjack_{hashlib.sha256(database.encode()).hexdigest()[:32]}"
-    asked = {"name": name, "seconds": _LOCK_WAIT_S}
-    if not connection.execute(text("SELECT get_lock(:name, :seconds)"), asked).scalar():
-        raise StorageError(
-            f"{for_people(connection.engine.url)} was being created or upgraded by another process "
-            f"for {_LOCK_WAIT_S} seconds; try again"
-        )
-    try:
-        yield
-    finally:
-        connection.execute(text("SELECT release_lock(:name)"), {"name": name})

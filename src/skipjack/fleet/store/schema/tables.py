@@ -1,12 +1,10 @@
-"""The tables of the store, the same on PostgreSQL, MariaDB and SQLite.
+"""The tables of the store, the same on every database.
 
 Times are seconds since 1970 by the database's own clock, so that machines need not agree on theirs.
 Texts that identify something are at most 255 characters; a problem's key is identified by a digest.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -17,19 +15,16 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
-    LargeBinary,
     MetaData,
-    String,
     Table,
-    Text,
     UniqueConstraint,
     false,
     text,
     true,
 )
-from sqlalchemy.ext.compiler import compiles
 
 from skipjack.fleet.states import Stage, State
+from skipjack.fleet.store.sql.column_types import LongBytes, LongText, RowId, ShortText
 
 metadata = MetaData(
     naming_convention={
@@ -41,36 +36,14 @@ metadata = MetaData(
     }
 )
 
-# MariaDB compares text without regard to case unless told otherwise: f16 and F16 are different.
-_BINARY = "utf8mb4_bin"
+
+def _name(length: int = 255) -> ShortText:
+    return ShortText(length)
 
 
-def _name(length: int = 255) -> String:
-    return String(length).with_variant(String(length, collation=_BINARY), "mysql", "mariadb")
-
-
-class _LongText(Text):
-    """MariaDB's type for texts of more than 64 KiB. Its dialect has it, and is slow to load."""
-
-
-class _LongBytes(LargeBinary):
-    """The same for bytes."""
-
-
-@compiles(_LongText, "mysql", "mariadb")
-def _long_text(type_: _LongText, compiler: Any, **options: Any) -> str:
-    return f"LONGTEXT COLLATE {type_.collation}"
-
-
-@compiles(_LongBytes, "mysql", "mariadb")
-def _long_bytes(type_: _LongBytes, compiler: Any, **options: Any) -> str:
-    return "LONGBLOB"
-
-
-_TEXT = Text().with_variant(_LongText(collation=_BINARY), "mysql", "mariadb")
-_BYTES = LargeBinary().with_variant(_LongBytes(), "mysql", "mariadb")
-# SQLite numbers rows by itself only if their key is a plain INTEGER.
-_ID = BigInteger().with_variant(Integer(), "sqlite")
+_TEXT = LongText()
+_BYTES = LongBytes()
+_ID = RowId()
 
 
 def _one_of(column: str, values: type[State] | type[Stage]) -> str:

@@ -28,7 +28,8 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, text
 
-from skipjack.fleet.store.sql.sql_json import Column, Spelling, spelling
+from skipjack.fleet.store.sql.dialect import dialect_of
+from skipjack.fleet.store.sql.spelling import Cell, Spelling
 
 NAMES = (
     "job_list",
@@ -46,56 +47,56 @@ NAMES = (
 
 # Where the ledger's tables have the columns that are shown; facts list columns in table order.
 _STUDIES = (
-    Column("study", 0),
-    Column("problem", 1),
-    Column("solver", 2),
-    Column("device", 3),
-    Column("searcher", 4),
-    Column("seed", 5),
-    Column("objective", 7),
+    Cell("study", 0),
+    Cell("problem", 1),
+    Cell("solver", 2),
+    Cell("device", 3),
+    Cell("searcher", 4),
+    Cell("seed", 5),
+    Cell("objective", 7),
 )
 _CANDIDATES = (
-    Column("candidate", 0),
-    Column("problem", 1),
-    Column("solver", 2),
-    Column("solver_version", 3, "integer"),
-    Column("config", 4),
+    Cell("candidate", 0),
+    Cell("problem", 1),
+    Cell("solver", 2),
+    Cell("solver_version", 3, "integer"),
+    Cell("config", 4),
 )
 _STUDY_LOG = (
-    Column("study", 1),
-    Column("seq", 4, "integer"),
-    Column("kind", 5),
-    Column("config", 6),
-    Column("status", 7),
-    Column("value", 8, "number"),
-    Column("spread", 9, "number"),
-    Column("reason", 10),
-    Column("metrics", 11),
-    Column("created", 12),
+    Cell("study", 1),
+    Cell("seq", 4, "integer"),
+    Cell("kind", 5),
+    Cell("config", 6),
+    Cell("status", 7),
+    Cell("value", 8, "number"),
+    Cell("spread", 9, "number"),
+    Cell("reason", 10),
+    Cell("metrics", 11),
+    Cell("created", 12),
 )
 _MEASUREMENTS = (
-    Column("candidate", 1),
-    Column("source_digest", 2),
-    Column("device_instance", 3),
-    Column("device_class", 4),
-    Column("session", 6),
-    Column("block", 7, "integer"),
-    Column("sentinel_ns", 9, "number"),
-    Column("disturbed", 10, "integer"),
-    Column("verdict", 12),
-    Column("created", 13),
-    Column("reason", 14),
+    Cell("candidate", 1),
+    Cell("source_digest", 2),
+    Cell("device_instance", 3),
+    Cell("device_class", 4),
+    Cell("session", 6),
+    Cell("block", 7, "integer"),
+    Cell("sentinel_ns", 9, "number"),
+    Cell("disturbed", 10, "integer"),
+    Cell("verdict", 12),
+    Cell("created", 13),
+    Cell("reason", 14),
 )
-_METRICS = Column("metrics", 8)
+_METRICS = Cell("metrics", 8)
 """By name, each with its unit and samples; before format 3 of facts the samples of the time."""
-_METRICS_BEFORE_3 = Column("further_metrics", 11)
+_METRICS_BEFORE_3 = Cell("further_metrics", 11)
 
 
 def create(connection: Connection) -> None:
     """Make all views that are not there."""
     drop(connection)
     # As they are: a colon in a JSON path is no parameter.
-    for name, query in definitions(connection.dialect.name).items():
+    for name, query in definitions(dialect_of(connection).spelling).items():
         connection.exec_driver_sql(f"CREATE VIEW {name} AS {query}")
 
 
@@ -105,9 +106,8 @@ def drop(connection: Connection) -> None:
         connection.execute(text(f"DROP VIEW IF EXISTS {name}"))
 
 
-def definitions(dialect: str) -> dict[str, str]:
+def definitions(sql: Spelling) -> dict[str, str]:
     """What each view selects, in the order of creation."""
-    sql = spelling(dialect)
     return {
         "job_list": _job_list(sql),
         "state_counts": _STATE_COUNTS,
@@ -166,7 +166,7 @@ def _results(sql: Spelling) -> str:
     WHERE j.state = 'evaluated'"""
 
 
-def _unnested(sql: Spelling, table: str, columns: tuple[Column, ...]) -> str:
+def _unnested(sql: Spelling, table: str, columns: tuple[Cell, ...]) -> str:
     shown = ", ".join(f"{sql.cell(column)} AS {column.name}" for column in columns)
     # A stage that was done twice, in two epochs, says the same twice.
     return f"""

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Double, select
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
+from skipjack.fleet.store.sql.dialect import dialect_of
 from skipjack.storage import timestamp
 
 
@@ -23,21 +24,9 @@ class now(FunctionElement[float]):
     name = "now"
 
 
-@compiles(now, "sqlite")
-def _sqlite(element: now, compiler: Any, **options: Any) -> str:
-    return "((julianday('now') - 2440587.5) * 86400.0)"
-
-
-@compiles(now, "postgresql")
-def _postgresql(element: now, compiler: Any, **options: Any) -> str:
-    # now() would be when the transaction began, which may have waited for locks since.
-    return "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
-
-
-@compiles(now, "mysql")
-def _mysql(element: now, compiler: Any, **options: Any) -> str:
-    # Every session is set to UTC: an hour that occurs twice in autumn would be ambiguous.
-    return "CAST(unix_timestamp(now(6)) AS double)"
+@compiles(now)
+def _now(element: now, compiler: Any, **options: Any) -> str:
+    return dialect_of(compiler.dialect).now
 
 
 def read(connection: Connection) -> float:

@@ -19,46 +19,28 @@ verb can be repeated even then:
 from __future__ import annotations
 
 import logging
-import sqlite3
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from skipjack.errors import StoreAwayError
+from skipjack.fleet.store.sql.dialect import READ_ONLY, Dialect, dialect_of
 from skipjack.fleet.store.sql.urls import sentence
 
 if TYPE_CHECKING:
     import numpy as np
 
 PATIENCE_S = 600.0
-READ_ONLY = "skipjack_reads_only"
-"""An execution option: this transaction takes no write lock on SQLite."""
 
 _FIRST_PAUSE_S = 0.02
 _LONGEST_PAUSE_S = 2.0
 _MOST_COLLISIONS = 5
 """Times that two may insert the same row at once before it is taken for a mistake."""
-
-# lock_not_available, serialization_failure, deadlock_detected, too_many_connections, shutdowns,
-# a server that starts or recovers, a transaction that idled: see appendix A of PostgreSQL's manual.
-_POSTGRESQL = ("40", "55P03", "53300", "57P0", "08", "25P03")
-_UNIQUE_POSTGRESQL = "23505"
-# MariaDB's error codes: too many connections, shutdown, network, lock wait, deadlock, record
-# changed, connection killed, and what the client says when a server is away.
-_MYSQL_CONTENTION = frozenset((1020, 1205, 1213, 3572))
-_MYSQL_AWAY = frozenset(
-    (
-        *(1040, 1047, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1226),
-        *(1927, 2002, 2003, 2006, 2013, 2055, 4031),
-    )
-)
-_UNIQUE_MYSQL = 1062
-_SQLITE = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 T = TypeVar("T")
 
@@ -124,7 +106,7 @@ class Patience:
             except engine.dialect.loaded_dbapi.Error as error:
                 # What a driver raises while it connects is not always wrapped.
                 trouble.take(DBAPIError("", None, error))
-            except UnicodeDecodeError as error:  # what SQLite's driver says of a damaged schema
+            except UnicodeDecodeError as error:  # what a driver says of a damaged schema
                 raise sentence(engine.url, error) from None
             trouble.pause()
 
@@ -149,6 +131,7 @@ class _Trouble:
     def __init__(self, patience: Patience, engine: Engine) -> None:
         self._patience = patience
         self._engine = engine
+        self._dialect = dialect_of(engine)
         self._began = 0.0
         self._failures = 0
         self._collisions = 0
@@ -159,20 +142,22 @@ class _Trouble:
         now = self._patience.monotonic()
         self._began = self._began or now
         self._failures += 1
-        if _is_collision(error):
+        if _is_collision(self._dialect, error):
             self._collisions += 1
             if self._collisions > _MOST_COLLISIONS:
                 raise sentence(self._engine.url, error) from None
-        elif not passes(error) or (is_away(error) and not self._patience.when_away):
+        elif not passes(self._dialect, error) or (
+            is_away(self._dialect, error) and not self._patience.when_away
+        ):
             raise sentence(self._engine.url, error) from None
         elif now - self._began >= self._patience.limit_s:
             told = sentence(self._engine.url, error)
             raise StoreAwayError(
                 f"gave up after {self._patience.limit_s:g} seconds: {told}"
             ) from None
-        elif is_away(error) and self._patience.give_up():
+        elif is_away(self._dialect, error) and self._patience.give_up():
             raise StoreAwayError(str(sentence(self._engine.url, error))) from None
-        elif is_away(error) and not self._told:
+        elif is_away(self._dialect, error) and not self._told:
             self._told = True
             self._patience.on_wait(
                 f"{sentence(self._engine.url, error)}; trying again for "
@@ -205,61 +190,26 @@ def _checking(
     return lambda connection: committed(connection, lost.result)
 
 
-def passes(error: SQLAlchemyError) -> bool:
+def passes(dialect: Dialect, error: SQLAlchemyError) -> bool:
     """Whether the same transaction may succeed later."""
     if isinstance(error, PoolTimeoutError):
         return True
-    if not isinstance(error, DBAPIError):
+    if not isinstance(error, DBAPIError) or error.orig is None:
         return False
-    return is_away(error) or _is_contention(error.orig)
+    return is_away(dialect, error) or dialect.is_contention(error.orig)
 
 
-def is_away(error: SQLAlchemyError) -> bool:
+def is_away(dialect: Dialect, error: SQLAlchemyError) -> bool:
     """Whether the server cannot be reached, as opposed to others being in the way."""
     if not isinstance(error, DBAPIError):
         return False
     if error.connection_invalidated:
         return True
-    cause: Any = error.orig
-    code = _mysql_code(cause)
-    if code is not None:
-        return code in _MYSQL_AWAY
-    if isinstance(cause, sqlite3.Error) or _module(cause) != "psycopg":
-        return False
-    state = getattr(cause, "sqlstate", None)
-    if state is None:  # the client's own errors: refused, reset, timed out
-        return type(cause).__name__ in ("OperationalError", "InterfaceError", "ConnectionTimeout")
-    return str(state).startswith(("53300", "57P0", "08"))
+    return error.orig is not None and dialect.is_away(error.orig)
 
 
-def _is_contention(cause: Any) -> bool:
-    if isinstance(cause, sqlite3.Error):
-        return getattr(cause, "sqlite_errorcode", 0) & 0xFF in _SQLITE
-    if _module(cause) == "psycopg":
-        return str(getattr(cause, "sqlstate", None) or "").startswith(_POSTGRESQL)
-    return _mysql_code(cause) in _MYSQL_CONTENTION
-
-
-def _is_collision(error: SQLAlchemyError) -> bool:
+def _is_collision(dialect: Dialect, error: SQLAlchemyError) -> bool:
     """Whether another transaction inserted the same row in between: the next attempt sees it."""
-    if not isinstance(error, IntegrityError):
+    if not isinstance(error, IntegrityError) or error.orig is None:
         return False
-    cause: Any = error.orig
-    if isinstance(cause, sqlite3.Error):
-        return False  # writers wait for each other: it is a mistake of ours
-    return (
-        getattr(cause, "sqlstate", None) == _UNIQUE_POSTGRESQL
-        or _mysql_code(cause) == _UNIQUE_MYSQL
-    )
-
-
-def _mysql_code(cause: Any) -> int | None:
-    if _module(cause) != "pymysql":
-        return None
-    code = cause.args[0] if cause.args else 0
-    # PyMySQL says (0, '') of a connection that is already closed.
-    return 2006 if code == 0 else code if isinstance(code, int) else None
-
-
-def _module(cause: Any) -> str:
-    return type(cause).__module__.partition(".")[0]
+    return dialect.is_collision(error.orig)

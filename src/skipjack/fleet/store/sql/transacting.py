@@ -9,7 +9,7 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from skipjack.fleet.store.sql.connecting import streaming_options
+from skipjack.fleet.store.sql.dialect import dialect_of
 from skipjack.fleet.store.sql.retrying import Patience
 from skipjack.fleet.store.sql.urls import for_people, sentence
 
@@ -74,7 +74,7 @@ class Transacting:
         self._reading(_nothing)  # waits for a database that is away
         try:
             with self._engine.connect() as bare:
-                connection = bare.execution_options(**streaming_options(self._engine))
+                connection = bare.execution_options(**dialect_of(self._engine).streaming)
                 yield from verb(connection, *arguments, **options)
         except (SQLAlchemyError, UnicodeDecodeError) as error:
             raise sentence(self._engine.url, error) from None

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import op
-from sqlalchemy.dialects.mysql import LONGBLOB, LONGTEXT
+
+from skipjack.fleet.store.sql.column_types import LongBytes, LongText, RowId, ShortText
 
 revision = "0001"
 down_revision = None
 
-_BINARY = "utf8mb4_bin"
 _STATES = (
     "'new', 'building', 'built', 'evaluating', 'evaluated', 'not_applicable', 'error', 'aborted'"
 )
 
 
 def _name(length: int = 255) -> sa.String:
-    return sa.String(length).with_variant(sa.String(length, collation=_BINARY), "mysql", "mariadb")
+    return ShortText(length)
 
 
-_TEXT = sa.Text().with_variant(LONGTEXT(collation=_BINARY), "mysql", "mariadb")
-_BYTES = sa.LargeBinary().with_variant(LONGBLOB(), "mysql", "mariadb")
-_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+_TEXT = LongText()
+_BYTES = LongBytes()
+_ID = RowId()
 
 
 def _id() -> sa.Column[int]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import op
-from sqlalchemy.dialects.mysql import LONGTEXT
+
+from skipjack.fleet.store.sql.column_types import LongText, ShortText
 
 revision = "0002"
 down_revision = "0001"
 
-_BINARY = "utf8mb4_bin"
-_TEXT = sa.Text().with_variant(LONGTEXT(collation=_BINARY), "mysql", "mariadb")
+_TEXT = LongText()
 
 
 def _word(name: str, length: int = 255, default: str | None = None) -> sa.Column[str]:
-    kind = sa.String(length).with_variant(sa.String(length, collation=_BINARY), "mysql", "mariadb")
+    kind = ShortText(length)
     return sa.Column(name, kind, nullable=False, server_default=default)
 
 
@@ -24,7 +24,7 @@ def _count(name: str, default: str) -> sa.Column[int]:
 
 def upgrade() -> None:
     """From 0001."""
-    # MariaDB cannot undo: a process that died after this left the table.
+    # Some databases cannot undo: a process that died after this left the table.
     if sa.inspect(op.get_bind()).has_table("registrations"):
         return
     op.create_table(

@@ -13,7 +13,7 @@ _INDEX = "ix_jobs_waiting"
 
 def upgrade() -> None:
     """From 0002."""
-    # MariaDB cannot undo: a process may have died between the two.
+    # Some databases cannot undo: a process may have died between the two.
     if any(one["name"] == _INDEX for one in sa.inspect(op.get_bind()).get_indexes("jobs")):
         op.drop_index(_INDEX, "jobs")
     order = ("state", "label", sa.text("priority DESC"), "failures", "losses", "id", "device")

@@ -5,15 +5,17 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from skipjack.fleet.store.sql.column_types import ShortText
+
 revision = "0004"
 down_revision = "0003"
 
-_NAME = sa.String(255).with_variant(sa.String(255, collation="utf8mb4_bin"), "mysql", "mariadb")
+_NAME = ShortText(255)
 
 
 def upgrade() -> None:
     """From 0003."""
-    # MariaDB cannot undo: a process may have died after either of the two.
+    # Some databases cannot undo: a process may have died after either of the two.
     there = sa.inspect(op.get_bind())
     if all(column["name"] != "aborted" for column in there.get_columns("registrations")):
         flag = sa.Column("aborted", sa.Boolean, nullable=False, server_default=sa.false())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from skipjack.fleet.store.sql.column_types import ShortText
+
 revision = "0005"
 down_revision = "0004"
 
@@ -13,9 +15,9 @@ _COLUMNS = ("boot", "began")
 
 def upgrade() -> None:
     """From 0004."""
-    # MariaDB cannot undo: a process may have died between the two.
+    # Some databases cannot undo: a process may have died between the two.
     there = {column["name"] for column in sa.inspect(op.get_bind()).get_columns("owners")}
-    word = sa.String(32).with_variant(sa.String(32, collation="utf8mb4_bin"), "mysql", "mariadb")
+    word = ShortText(32)
     for name in _COLUMNS:
         if name not in there:
             op.add_column("owners", sa.Column(name, word, nullable=False, server_default=""))

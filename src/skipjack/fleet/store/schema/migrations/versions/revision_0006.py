@@ -5,15 +5,17 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from skipjack.fleet.store.sql.column_types import ShortText
+
 revision = "0006"
 down_revision = "0005"
 
-_TEXT = sa.String(255).with_variant(sa.String(255, collation="utf8mb4_bin"), "mysql", "mariadb")
+_TEXT = ShortText(255)
 
 
 def upgrade() -> None:
     """From 0005."""
-    # MariaDB cannot undo: a process may have died between two of them.
+    # Some databases cannot undo: a process may have died between two of them.
     there = {column["name"] for column in sa.inspect(op.get_bind()).get_columns("machines")}
     for column in (
         sa.Column("losses", sa.Integer, nullable=False, server_default=sa.text("0")),

@@ -8,16 +8,15 @@ from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
-from sqlalchemy.dialects.mysql import LONGTEXT
 
+from skipjack.fleet.store.sql.column_types import LongText, RowId, ShortText
 from skipjack.fleet.store.sql.stored_json import stored
 
 revision = "0007"
 down_revision = "0006"
 
-_BINARY = "utf8mb4_bin"
-_TEXT = sa.Text().with_variant(LONGTEXT(collation=_BINARY), "mysql", "mariadb")
-_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+_TEXT = LongText()
+_ID = RowId()
 _BY_NAME = ", by name"
 """The end of the model of a device that nobody has seen."""
 
@@ -29,12 +28,12 @@ _of_labels = sa.table("label_devices", *map(sa.column, ("label", "device", "clas
 
 
 def _name(length: int) -> sa.String:
-    return sa.String(length).with_variant(sa.String(length, collation=_BINARY), "mysql", "mariadb")
+    return ShortText(length)
 
 
 def upgrade() -> None:
     """From 0006."""
-    # MariaDB cannot undo: a process may have died after any of these.
+    # Some databases cannot undo: a process may have died after any of these.
     there = sa.inspect(op.get_bind())
     if not there.has_table("device_classes"):
         op.create_table(

@@ -1,0 +1,231 @@
+"""MariaDB, through PyMySQL; MySQL works as far as it does the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, ClassVar
+
+from sqlalchemy import (
+    URL,
+    Boolean,
+    Column,
+    Connection,
+    Double,
+    Engine,
+    Integer,
+    Select,
+    String,
+    Table,
+    Text,
+    create_engine,
+    text,
+)
+
+from skipjack.errors import StorageError
+from skipjack.fleet.store.sql.dialect import Dialect, Rows, parameters_of
+from skipjack.fleet.store.sql.spelling import Cell, Spelling, filled
+
+_LOCK_WAIT_S = 30
+_SCHEMA_LOCK_WAIT_S = 120
+_IDLE_S = 15
+_CONNECT_S = 10
+_SILENT_S = 300
+"""A server that says nothing for so long is away."""
+
+_SESSION = (
+    "SET SESSION time_zone = '+00:00', default_storage_engine = InnoDB, "
+    # Strict, because a text that is cut off silently is a lie.
+    "sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', "
+    f"innodb_lock_wait_timeout = {_LOCK_WAIT_S} "
+    # A comment to MySQL, which has no such setting.
+    f"/*M!100300 , idle_transaction_timeout = {_IDLE_S} */"
+)
+
+# Error codes: too many connections, shutdown, network, lock wait, deadlock, record changed,
+# connection killed, and what the client says when a server is away.
+_CONTENTION = frozenset((1020, 1205, 1213, 3572))
+_AWAY = frozenset(
+    (
+        *(1040, 1047, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1184, 1203, 1226),
+        *(1927, 2002, 2003, 2006, 2013, 2055, 4031),
+    )
+)
+_UNIQUE = 1062
+
+# Text is compared without regard to case unless told otherwise: f16 and F16 are different.
+_BINARY = "utf8mb4_bin"
+# Otherwise the database's own character set applies, and what it lacks becomes a question mark.
+_ALL_OF_UNICODE = "CHARACTER SET utf8mb4"
+_TYPES = {"text": f"longtext {_ALL_OF_UNICODE}", "integer": "bigint", "number": "double"}
+
+
+class _Spelling(Spelling):
+    def time(self, seconds: str) -> str:
+        return f"from_unixtime({seconds})"
+
+    def before_slash(self, text: str) -> str:
+        return f"substring_index({text}, '/', 1)"
+
+    def after_slash(self, text: str) -> str:
+        return f"substring_index({text}, '/', -1)"
+
+    def joined(self, text: str) -> str:
+        return f"group_concat(DISTINCT {text} ORDER BY {text})"
+
+    def integer(self, text: str) -> str:
+        return f"CAST({text} AS signed)"
+
+    def number(self, text: str) -> str:
+        return f"CAST({text} AS double)"
+
+    def member(self, json: str, name: str) -> str:
+        found = f"json_extract({json}, '$.{name}')"
+        return f"CASE WHEN json_type({found}) <> 'NULL' THEN json_unquote({found}) END"
+
+    def inner(self, json: str, *names: str) -> str:
+        return f"json_extract({json}, '$.{'.'.join(names)}')"
+
+    def each_row(self, facts: str, table: str, columns: Sequence[Cell]) -> str:
+        listed = ", ".join(
+            f"{column.name} {_TYPES[column.kind]} PATH '$[{column.place}]'" for column in columns
+        )
+        rows = f"{filled(facts)}, '$.tables.{table}.rows[*]' COLUMNS ({listed})"
+        return f"JOIN json_table({rows}) AS f"
+
+    def cell(self, column: Cell) -> str:
+        return f"f.{column.name}"
+
+
+class MariaDBDialect(Dialect):
+    """A server, which claims jobs with SKIP LOCKED."""
+
+    name = "mysql"
+    schemes: ClassVar = {
+        "mysql+pymysql": "mysql+pymysql",
+        "mysql": "mysql+pymysql",
+        "mariadb": "mysql+pymysql",
+        "mariadb+pymysql": "mysql+pymysql",
+    }
+    module = "pymysql"
+    extra = "mariadb"
+    example = "mysql+pymysql://user@host/name"
+    spelling = _Spelling()
+    # Every session is set to UTC: an hour that occurs twice in autumn would be ambiguous.
+    now = "CAST(unix_timestamp(now(6)) AS double)"
+    # Of more than 64 KiB.
+    long_text = f"LONGTEXT COLLATE {_BINARY}"
+    long_bytes = "LONGBLOB"
+
+    def unknown_option(self, options: Mapping[str, Any]) -> str:
+        known = parameters_of(import_module("pymysql").connections.Connection.__init__)
+        if odd := sorted(set(options) - known):
+            return (
+                f"an option {odd[0]!r} that PyMySQL does not know; it takes those of "
+                "pymysql.connect, as ssl_ca=FILE or ssl_verify_identity=true for an encrypted "
+                "connection"
+            )
+        return ""
+
+    def engine(self, url: URL, *, read_only: bool = False) -> Engine:
+        options: dict[str, object] = {
+            "charset": "utf8mb4",
+            "init_command": _SESSION,
+            "connect_timeout": _CONNECT_S,
+            "read_timeout": _SILENT_S,
+            "write_timeout": _SILENT_S,
+        }
+        given = {name: value for name, value in options.items() if name not in url.query}
+        # Repeatable reads would lock the gaps between jobs, and claims would wait for each other.
+        # All transactions are ended here: ending them once more would only find, and log, dead
+        # servers.
+        return create_engine(
+            url,
+            hide_parameters=True,
+            isolation_level="READ COMMITTED",
+            connect_args=given,
+            pool_reset_on_return=None,
+        )
+
+    def remark(self, engine: Engine) -> str:
+        if getattr(engine.dialect, "is_mariadb", False):
+            return ""
+        return (
+            f"{self.for_people(engine.url)} is MySQL: MySQL is not tested; use MariaDB or "
+            "PostgreSQL"
+        )
+
+    def is_away(self, cause: BaseException) -> bool:
+        return _code(cause) in _AWAY
+
+    def is_contention(self, cause: BaseException) -> bool:
+        return _code(cause) in _CONTENTION
+
+    def is_collision(self, cause: BaseException) -> bool:
+        return _code(cause) == _UNIQUE
+
+    @contextmanager
+    def alone(self, connection: Connection) -> Iterator[None]:
+        # The names of such locks are the server's, not the database's.
+        database = str(connection.engine.url.database)
+        name = f"skipjack_{hashlib.sha256(database.encode()).hexdigest()[:32]}"
+        asked = {"name": name, "seconds": _SCHEMA_LOCK_WAIT_S}
+        if not connection.execute(text("SELECT get_lock(:name, :seconds)"), asked).scalar():
+            raise StorageError(
+                f"{self.for_people(connection.engine.url)} was being created or upgraded by "
+                f"another process for {_SCHEMA_LOCK_WAIT_S} seconds; try again"
+            )
+        try:
+            yield
+        finally:
+            connection.execute(text("SELECT release_lock(:name)"), {"name": name})
+
+    def in_order(self, query: Select[Any], table: Table, index: str) -> Select[Any]:
+        # Sorting instead would lock all that waits, and others would find nothing.
+        return query.with_hint(table, f"FORCE INDEX ({index})", self.name)
+
+    def name_type(self, length: int) -> str:
+        return f"VARCHAR({length}) COLLATE {_BINARY}"
+
+    def ignoring(self, table: Table) -> Any:
+        from sqlalchemy.dialects import mysql
+
+        return mysql.insert(table).prefix_with("IGNORE")
+
+    def insert_new(self, connection: Connection, table: Table, rows: Rows) -> int:
+        """As one JSON text, which spares the driver a parameter for every value."""
+        columns = [table.c[name] for name in rows[0]]
+        typed = ", ".join(f"`{one.name}` {_plain(one)} PATH '$.{one.name}'" for one in columns)
+        found = text(f"SELECT * FROM JSON_TABLE(:given, '$[*]' COLUMNS ({typed})) AS given")
+        query = found.bindparams(given=json.dumps([*map(dict, rows)])).columns(
+            *(Column(column.name, column.type) for column in columns)
+        )
+        return self.insert_selected(connection, table, list(rows[0]), query)
+
+
+def _code(cause: BaseException) -> int | None:
+    if type(cause).__module__.partition(".")[0] != "pymysql":
+        return None
+    code = cause.args[0] if cause.args else 0
+    # PyMySQL says (0, '') of a connection that is already closed.
+    return 2006 if code == 0 else code if isinstance(code, int) else None
+
+
+_PLAIN = (
+    (Boolean, "boolean"),
+    (Double, "double"),
+    (Integer, "bigint"),
+    (Text, f"longtext {_ALL_OF_UNICODE}"),
+)
+
+
+def _plain(column: Column[Any]) -> str:
+    """The type without its collation, which the table's own column has."""
+    for kind, name in _PLAIN:
+        if isinstance(column.type, kind):
+            return name
+    assert isinstance(column.type, String)
+    return f"varchar({column.type.length}) {_ALL_OF_UNICODE}"

@@ -1,0 +1,243 @@
+"""PostgreSQL, through psycopg.
+
+Rows travel as one JSON text: the statement is the same for any number of them, so that it is parsed
+and planned once. Arrays would do too, but psycopg spells texts in them character by character: a
+job cost four times as much.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache, lru_cache
+from typing import Any, ClassVar
+
+from sqlalchemy import (
+    URL,
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    Select,
+    Table,
+    bindparam,
+    cast,
+    create_engine,
+    event,
+    func,
+    select,
+    text,
+)
+from sqlalchemy import Dialect as Backend
+
+from skipjack.fleet.store.sql.dialect import Dialect, Rows
+from skipjack.fleet.store.sql.spelling import Cell, Spelling, filled
+
+_LOCK_WAIT_S = 30
+_IDLE_S = 15
+_CONNECT_S = 10
+_SILENT_S = 300
+"""A server that says nothing for so long is away."""
+_SCHEMA_LOCK = 0x536B6A6B
+
+# lock_not_available, serialization_failure, deadlock_detected, too_many_connections, shutdowns,
+# a server that starts or recovers, a transaction that idled: see appendix A of the manual.
+_PASSING = ("40", "55P03", "53300", "57P0", "08", "25P03")
+_AWAY = ("53300", "57P0", "08")
+_UNIQUE = "23505"
+
+# Results are long texts, which the default compresses thoroughly and slowly. Servers before 14, and
+# those that were built without it, do not have it.
+_QUICK_COMPRESSION = (
+    "SELECT set_config(name, 'lz4', false) FROM pg_settings "
+    "WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)"
+)
+
+
+class _Spelling(Spelling):
+    def time(self, seconds: str) -> str:
+        return f"to_timestamp({seconds})"
+
+    def before_slash(self, text: str) -> str:
+        return f"split_part({text}, '/', 1)"
+
+    def after_slash(self, text: str) -> str:
+        return f"split_part({text}, '/', 2)"
+
+    def joined(self, text: str) -> str:
+        return f"string_agg(DISTINCT {text}, ',' ORDER BY {text})"
+
+    def member(self, json: str, name: str) -> str:
+        return f"CAST({json} AS json) ->> '{name}'"
+
+    def inner(self, json: str, *names: str) -> str:
+        return f"CAST({json} AS json) #>> '{{{','.join(names)}}}'"
+
+    def each_row(self, facts: str, table: str, columns: Sequence[Cell]) -> str:
+        rows = f"CAST({filled(facts)} AS json) #> '{{tables,{table},rows}}'"
+        return f"CROSS JOIN LATERAL json_array_elements({rows}) AS f (value)"
+
+    def cell(self, column: Cell) -> str:
+        return self.converted(f"(f.value ->> {column.place})", column.kind)
+
+
+class PostgreSQLDialect(Dialect):
+    """A server, which claims jobs with SKIP LOCKED."""
+
+    name = "postgresql"
+    schemes: ClassVar = {
+        "postgresql+psycopg": "postgresql+psycopg",
+        "postgresql": "postgresql+psycopg",
+    }
+    module = "psycopg"
+    extra = "postgresql"
+    example = "postgresql+psycopg://user@host/name"
+    spelling = _Spelling()
+    # now() would be when the transaction began, which may have waited for locks since.
+    now = "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
+
+    def engine(self, url: URL, *, read_only: bool = False) -> Engine:
+        options = {
+            "connect_timeout": _CONNECT_S,
+            "application_name": "skipjack",
+            "keepalives_idle": 30,
+            "tcp_user_timeout": 1000 * _SILENT_S,
+            "options": f"-c lock_timeout={_LOCK_WAIT_S}s -c timezone=UTC "
+            f"-c idle_in_transaction_session_timeout={_IDLE_S}s",
+        }
+        given = {name: value for name, value in options.items() if name not in url.query}
+        engine = create_engine(
+            url, hide_parameters=True, isolation_level="READ COMMITTED", connect_args=given
+        )
+
+        @event.listens_for(engine, "connect")
+        def _(connection: Any, record: Any) -> None:
+            connection.execute(_QUICK_COMPRESSION)
+            connection.commit()
+
+        return engine
+
+    def is_away(self, cause: BaseException) -> bool:
+        if not _is_drivers(cause):
+            return False
+        state = getattr(cause, "sqlstate", None)
+        if state is None:  # the client's own errors: refused, reset, timed out
+            names = ("OperationalError", "InterfaceError", "ConnectionTimeout")
+            return type(cause).__name__ in names
+        return str(state).startswith(_AWAY)
+
+    def is_contention(self, cause: BaseException) -> bool:
+        state = getattr(cause, "sqlstate", None)
+        return _is_drivers(cause) and str(state or "").startswith(_PASSING)
+
+    def is_collision(self, cause: BaseException) -> bool:
+        return getattr(cause, "sqlstate", None) == _UNIQUE
+
+    @contextmanager
+    def alone(self, connection: Connection) -> Iterator[None]:
+        locking = text("SELECT pg_advisory_xact_lock(:number)")
+        connection.execute(locking, {"number": _SCHEMA_LOCK})
+        yield
+
+    def listed(self, column: Column[Any], name: str) -> ColumnElement[bool]:
+        from sqlalchemy.dialects import postgresql
+
+        return column == func.any(bindparam(name, type_=postgresql.ARRAY(column.type)))
+
+    def among(self, column: Column[Any], values: Iterable[Any]) -> ColumnElement[bool]:
+        from sqlalchemy.dialects import postgresql
+
+        array = bindparam(None, list(values), type_=postgresql.ARRAY(column.type), unique=True)
+        return column == func.any(array)
+
+    def among_thousands(self, column: Column[Any], values: Sequence[Any]) -> ColumnElement[bool]:
+        from sqlalchemy.dialects import postgresql
+
+        given = bindparam(None, [*values], type_=postgresql.JSON)
+        listed = func.json_array_elements_text(given).table_valued("value")
+        return column.in_(select(cast(listed.c.value, column.type)))
+
+    def found(
+        self, connection: Connection, statement: Select[Any], values: Mapping[str, Any]
+    ) -> Sequence[Any]:
+        spelled, constants = _spelled(statement, connection.dialect)
+        return connection.exec_driver_sql(spelled, {**constants, **values}).all()
+
+    def insert_rows(self, connection: Connection, table: Table, rows: Rows) -> None:
+        connection.exec_driver_sql(_insert_from_json(table, tuple(rows[0])), (_json(rows),))
+
+    def update_rows(self, connection: Connection, table: Table, rows: Rows) -> None:
+        updating = _update_from_json(table, tuple(rows[0]))
+        connection.exec_driver_sql(updating, (_json(rows), _ids(rows)))
+
+    def update_and_insert(
+        self, connection: Connection, table: Table, rows: Rows, other: Table, lines: Rows
+    ) -> None:
+        updating = _update_from_json(table, tuple(rows[0]))
+        inserting = _insert_from_json(other, tuple(lines[0]))
+        both = f"WITH updated AS ({updating}) {inserting}"
+        connection.exec_driver_sql(both, (_json(rows), _ids(rows), _json(lines)))
+
+    def ignoring(self, table: Table) -> Any:
+        from sqlalchemy.dialects import postgresql
+
+        return postgresql.insert(table).on_conflict_do_nothing()
+
+    def insert_new(self, connection: Connection, table: Table, rows: Rows) -> int:
+        from sqlalchemy.dialects import postgresql
+
+        columns = [table.c[name] for name in rows[0]]
+        given = bindparam(None, [*map(dict, rows)], type_=postgresql.JSON)
+        record = func.json_to_recordset(given).table_valued(
+            *(Column(column.name, column.type) for column in columns)
+        )
+        found = select(*record.render_derived(with_types=True).c)
+        return self.insert_selected(connection, table, list(rows[0]), found)
+
+
+def _is_drivers(cause: BaseException) -> bool:
+    return type(cause).__module__.partition(".")[0] == "psycopg"
+
+
+@lru_cache(maxsize=256)
+def _spelled(statement: Select[Any], backend: Backend) -> tuple[str, dict[str, Any]]:
+    compiled = statement.compile(dialect=backend)
+    return str(compiled), dict(compiled.params)
+
+
+def _ids(rows: Rows) -> list[int]:
+    return [row["id"] for row in rows]
+
+
+def _json(rows: Rows) -> str:
+    return json.dumps(rows, allow_nan=False)
+
+
+@cache
+def _insert_from_json(table: Table, names: tuple[str, ...]) -> str:
+    listed = ", ".join(map(_quoted, names))
+    return f"INSERT INTO {table.name} ({listed}) SELECT * FROM {_records(table, names)}"
+
+
+@cache
+def _update_from_json(table: Table, names: tuple[str, ...]) -> str:
+    changes = ", ".join(f"{_quoted(name)} = v.{_quoted(name)}" for name in names if name != "id")
+    return (
+        f"UPDATE {table.name} SET {changes} FROM {_records(table, names)} "
+        # Said twice: else the planner, which cannot look into the JSON, reads the whole table.
+        f"WHERE {table.name}.id = v.id AND {table.name}.id = ANY (%s::bigint[])"
+    )
+
+
+def _records(table: Table, names: tuple[str, ...]) -> str:
+    from sqlalchemy.dialects import postgresql
+
+    backend: Backend = postgresql.dialect()  # type: ignore[no-untyped-call]
+    types = [table.c[name].type.compile(backend) for name in names]
+    columns = ", ".join(f"{_quoted(name)} {type}" for name, type in zip(names, types, strict=True))
+    return f"json_to_recordset(%s::json) AS v ({columns})"
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'

@@ -1,0 +1,197 @@
+"""SQLite: a store in a file, for one machine and for those who share its file system."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from sqlalchemy import (
+    URL,
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    Table,
+    bindparam,
+    create_engine,
+    event,
+    func,
+    select,
+)
+
+from skipjack.errors import CorruptFileError, StorageError, UsageError
+from skipjack.fleet.store.sql.dialect import READ_ONLY, Dialect, Rows
+from skipjack.fleet.store.sql.spelling import Cell, Spelling, filled
+from skipjack.settings import expanded
+from skipjack.storage import (
+    can_create_in,
+    ensure_directory,
+    is_network_file_system,
+    read_only_uri,
+)
+from skipjack.storage.sqlite_files import check_journal, damage_in_words, is_damage
+from skipjack.storage.transaction import storage_error
+
+if TYPE_CHECKING:
+    from skipjack.settings import Settings
+
+BUSY_S = 30.0
+"""How long a lock is waited for."""
+_IN_THE_WAY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+class _Spelling(Spelling):
+    def time(self, seconds: str) -> str:
+        return f"strftime('%Y-%m-%d %H:%M:%f', {seconds}, 'unixepoch')"
+
+    def before_slash(self, text: str) -> str:
+        return f"substr({text}, 1, instr({text}, '/') - 1)"
+
+    def after_slash(self, text: str) -> str:
+        return f"substr({text}, instr({text}, '/') + 1)"
+
+    def joined(self, text: str) -> str:
+        return f"group_concat(DISTINCT {text})"
+
+    def member(self, json: str, name: str) -> str:
+        return f"json_extract({json}, '$.{name}')"
+
+    def inner(self, json: str, *names: str) -> str:
+        return f"json_extract({json}, '$.{'.'.join(names)}')"
+
+    def each_row(self, facts: str, table: str, columns: Sequence[Cell]) -> str:
+        return f"JOIN json_each({filled(facts)}, '$.tables.{table}.rows') f"
+
+    def cell(self, column: Cell) -> str:
+        return f"json_extract(f.value, '$[{column.place}]')"
+
+
+class SQLiteDialect(Dialect):
+    """A file. Writers take turns; readers and the writer do not wait for each other."""
+
+    name = "sqlite"
+    schemes: ClassVar = {"sqlite": "sqlite", "sqlite+pysqlite": "sqlite"}
+    module = "sqlite3"
+    example = "sqlite:///file"
+    spelling = _Spelling()
+    now = "((julianday('now') - 2440587.5) * 86400.0)"
+    streaming: ClassVar = {READ_ONLY: True}  # writers do not mind an old reader
+    file_name = "fleet.sqlite"
+    row_id = "INTEGER"  # rows are counted up only if their key is a plain INTEGER
+
+    def checked(self, url: URL) -> URL:
+        if url.host or url.username or url.password or url.port:
+            raise UsageError(
+                f"SKIPJACK_DB names a host or a user, and SQLite is a file; write {self.example}, "
+                "with three slashes"
+            )
+        if not url.database or url.database == ":memory:":
+            raise UsageError(
+                f"SKIPJACK_DB names no file: a store outlives its processes; write {self.example}"
+            )
+        return url.set(database=str(expanded(url.database).absolute()), query={})
+
+    def for_people(self, url: URL) -> str:
+        return str(url.database)
+
+    def engine(self, url: URL, *, read_only: bool = False) -> Engine:
+        options: dict[str, Any] = {"connect_args": {"timeout": BUSY_S}}
+        if read_only:
+            uri = read_only_uri(Path(str(url.database)))
+            options = {"creator": lambda: sqlite3.connect(uri, BUSY_S, uri=True)}
+        engine = create_engine(url, hide_parameters=True, **options)
+
+        @event.listens_for(engine, "connect")
+        def _(connection: Any, record: Any) -> None:
+            # Python's own transactions begin too late and never IMMEDIATE.
+            connection.isolation_level = None
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA synchronous = FULL")
+
+        @event.listens_for(engine, "begin")
+        def _(connection: Connection) -> None:
+            reading = read_only or connection.get_execution_options().get(READ_ONLY, False)
+            # Taken at once, a write lock is waited for; a reader that turns writer would only fail.
+            connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+        return engine
+
+    def check_place(self, url: URL, settings: Settings) -> None:
+        folder = Path(str(url.database)).parent
+        if folder == settings.user_dir:
+            ensure_directory(folder)
+        elif not folder.is_dir():
+            raise StorageError(
+                f"there is no folder {folder} for the store; make it, or mend the URL"
+            )
+        check_journal(Path(str(url.database)))
+
+    def is_read_only(self, url: URL, settings: Settings) -> bool:
+        folder = settings.user_dir
+        if Path(str(url.database)).parent != folder:
+            return False
+        if not folder.is_dir() or can_create_in(folder):
+            return False
+        if not Path(str(url.database)).is_file():
+            raise StorageError(f"there are no jobs: {folder} has no store, and is read-only")
+        return True
+
+    def prepare(self, engine: Engine) -> None:
+        """Readers and the writer do not wait for each other, where the file system can do that.
+
+        Of several that do this at once to a new file, SQLite refuses some without any waiting.
+        """
+        wanted = "delete" if is_network_file_system(Path(str(engine.url.database))) else "wal"
+        # Below SQLAlchemy, which would begin a transaction.
+        with closing(engine.raw_connection()) as connection:
+            connection.cursor().execute(f"PRAGMA journal_mode = {wanted}")
+
+    def remark(self, engine: Engine) -> str:
+        network = is_network_file_system(Path(str(engine.url.database)))
+        if not network:
+            return ""
+        return (
+            f"{engine.url.database} is on a network file system ({network}), where SQLite is "
+            "unsafe from several hosts; set SKIPJACK_DB to a database server"
+        )
+
+    def is_away(self, cause: BaseException) -> bool:
+        return False
+
+    def is_contention(self, cause: BaseException) -> bool:
+        return getattr(cause, "sqlite_errorcode", 0) & 0xFF in _IN_THE_WAY
+
+    def is_collision(self, cause: BaseException) -> bool:
+        return False  # writers wait for each other: it is a mistake of ours
+
+    def explained(self, url: URL, cause: BaseException) -> StorageError | None:
+        if is_damage(cause):
+            return CorruptFileError(
+                f"the store {url.database} is damaged ({damage_in_words(cause)}); it was left as "
+                "it is: put a backup in its place, or move it away and load the jobs again"
+            )
+        if isinstance(cause, sqlite3.Error):
+            return storage_error(cause, Path(str(url.database)))
+        return None
+
+    def among_thousands(self, column: Column[Any], values: Sequence[Any]) -> ColumnElement[bool]:
+        listed = func.json_each(json.dumps(values)).table_valued("value")
+        return column.in_(select(listed.c.value))
+
+    def ignoring(self, table: Table) -> Any:
+        from sqlalchemy.dialects import sqlite
+
+        return sqlite.insert(table).on_conflict_do_nothing()
+
+    def insert_new(self, connection: Connection, table: Table, rows: Rows) -> int:
+        """The driver is called directly, without a dictionary for every row."""
+        names = list(rows[0])
+        adding = self.ignoring(table).values({name: bindparam(name) for name in names})
+        compiled = adding.compile(dialect=connection.dialect)
+        order = compiled.positiontup or names
+        values = [tuple(row[name] for name in order) for row in rows]
+        return connection.exec_driver_sql(str(compiled), values).rowcount
