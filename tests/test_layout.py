@@ -79,7 +79,13 @@ BELOW: dict[str, set[str]] = {
     },
     "loops": {"core", "errors", "learn"},
     "torch": {"integrations"},
+    "app": {
+        *("core", "errors", "native", "operations", "solvers", "search", "gpu", "devices"),
+        *("bank", "ledger", "storage", "settings", "plugins", "interop", "interrupt"),
+        *("tuning", "runtime", "sweep", "fleet", "integrations"),
+    },
     "report": {
+        "app",
         *("core", "errors", "native", "operations", "solvers", "search", "gpu"),
         *("execute", "ledger", "bank", "storage", "settings", "tuning", "sweep", "fleet"),
         *("runtime", "learn"),
@@ -87,7 +93,7 @@ BELOW: dict[str, set[str]] = {
     "plans": {"children", "core", "errors", "storage", "interrupt"},
     "__main__": {"cli"},
     "cli": {
-        *("", "core", "errors", "native", "operations", "solvers", "search"),
+        *("", "app", "core", "errors", "native", "operations", "solvers", "search"),
         *("ledger", "bank", "storage", "settings", "plugins", "tuning", "report", "interop"),
         *("sweep", "interrupt", "fleet", "gpu", "devices", "integrations", "lists", "plans"),
         *("runtime", "learn", "loops", "autoload", "torch"),

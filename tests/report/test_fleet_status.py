@@ -2,8 +2,9 @@
 
 import pytest
 
+from skipjack.app import FleetOverview, Idle
 from skipjack.fleet.records import Machine
-from skipjack.report.fleet.status import Idle, overview
+from skipjack.report.fleet.status import render_status
 
 
 def test_a_disabled_machine_is_enabled_and_any_other_resumed(
@@ -15,7 +16,8 @@ def test_a_disabled_machine_is_enabled_and_any_other_resumed(
         Machine(3, "gpu3", aborted=True),
         Machine(4, "gpu4"),
     ]
-    overview([], Idle(machines, {"gpu1", "gpu4"}, []), "sqlite:///x", json=False)
+    idle = Idle(machines, {"gpu1", "gpu4"}, [])
+    render_status(FleetOverview("sqlite:///x", [], idle), json=False)
     said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("machine")]
     assert said == [
         "machine gpu1 was set aside: new fans; skipjack machine enable gpu1",

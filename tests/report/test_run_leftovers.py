@@ -2,6 +2,8 @@
 
 import pytest
 
+from skipjack.app import RunPhase, RunResult
+from skipjack.fleet.records import JobKind
 from skipjack.fleet.runs import RunRequest, RunSummary
 from skipjack.fleet.states import State
 from skipjack.report.fleet.summary import leftovers
@@ -18,5 +20,6 @@ from skipjack.report.fleet.summary import leftovers
 def test_idle_machines_are_helped_by_what_works(disabled: tuple[str, ...], advice: str) -> None:
     idle = ("a (aborted)", "b (new fans)")
     summary = RunSummary({State.NEW: 1}, {}, 0, 1.0, False, idle)
-    said = leftovers(summary, RunRequest("L"), [], disabled=disabled)
+    phases = (RunPhase(JobKind.TUNE, summary),)
+    said = leftovers(RunResult(RunRequest("L"), phases, disabled=disabled))
     assert said.startswith(f"these machines get no jobs: a (aborted), b (new fans); {advice}")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skipjack.cli.options import JsonOption, device_name, examples
+from skipjack.errors import SkipjackError, UsageError
 
 if TYPE_CHECKING:
-    from skipjack.fleet.release.compare.comparing import CompareOptions, Comparison
-    from skipjack.fleet.release.compare.gates import Gate
+    from skipjack.app import CompareOptions, Gate
 
 EXAMPLES = examples(
     "skipjack compare resnet_2026_11 --against gfx90a68.HIP.fdb.txt",
@@ -71,28 +71,24 @@ def compare(
     csv: Annotated[Path | None, typer.Option(help="Write all problems to this file.")] = None,
 ) -> None:
     """Compare results with a baseline: faster, equal or slower."""
-    from skipjack import plugins
-    from skipjack.fleet.release.compare.comparing import compare as compare_sides
-    from skipjack.fleet.release.compare.naming_sides import SideReader
-    from skipjack.settings import load_settings
+    from skipjack import app
+    from skipjack.report.fleet.comparison import render_comparison, write_csv
 
-    gate = make_gate(fail_if_slower, fail_if_mean_slower, fail_if_missing)
-    options = _options(min_effect, assumed_spread, relative_to, across_devices)
-    settings = load_settings()
-    plugins.load(settings.plugins)
+    request = app.CompareRequest(
+        new,
+        against,
+        device_name(device),
+        device_name(against_device),
+        make_gate(fail_if_slower, fail_if_mean_slower, fail_if_missing),
+        _options(min_effect, assumed_spread, relative_to, across_devices),
+    )
     _check_csv(csv)
-    with SideReader(settings) as reader:
-        ours = reader.side(new, device_name(device))
-        theirs = reader.side(
-            against,
-            device_name(against_device) or (None if across_devices else device_name(device)),
-        )
-    comparison = compare_sides(ours, theirs, options)
-    failure = gate.failure(comparison)
-    _write_csv(csv, comparison)
-    _print(comparison, top, json, failure)
-    if failure:
-        end_badly(failure)
+    found = app.compare(request)
+    if csv is not None:
+        write_csv(found.comparison, csv)
+    render_comparison(found, top, json)
+    if found.failure:
+        raise SkipjackError(f"not good enough: {found.failure}")
 
 
 def make_gate(slower: str | None, mean_slower: str | None, missing: bool) -> Gate:
@@ -106,17 +102,10 @@ def make_gate(slower: str | None, mean_slower: str | None, missing: bool) -> Gat
     )
 
 
-def end_badly(failure: str) -> None:
-    """The gate's sentence, and exit code 1."""
-    from skipjack.errors import SkipjackError
-
-    raise SkipjackError(f"not good enough: {failure}")
-
-
 def _options(
     min_effect: str, assumed_spread: str, relative_to: str, across: bool
 ) -> CompareOptions:
-    from skipjack.fleet.release.compare.comparing import CompareOptions
+    from skipjack.app import CompareOptions
     from skipjack.fleet.release.compare.gates import parse_percent
     from skipjack.fleet.release.compare.verdicts import Margin
 
@@ -127,26 +116,5 @@ def _options(
 
 
 def _check_csv(path: Path | None) -> None:
-    from skipjack.errors import UsageError
-
     if path is not None and not path.absolute().parent.is_dir():
         raise UsageError(f"cannot write {path}: there is no directory {path.absolute().parent}")
-
-
-def _write_csv(path: Path | None, comparison: Comparison) -> None:
-    if path is None:
-        return
-    from skipjack.report.fleet.comparison import comparison_csv
-    from skipjack.storage import atomic_write
-
-    atomic_write(path, comparison_csv(comparison).encode())
-
-
-def _print(comparison: Comparison, top: int, json: bool, failure: str) -> None:
-    from skipjack.report.fleet.comparison import comparison_json, print_comparison
-
-    if json:
-        for line in comparison_json(comparison, top, failure):
-            typer.echo(line)
-        return
-    print_comparison(comparison, top)

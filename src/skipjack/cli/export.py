@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,11 +12,7 @@ from skipjack.cli.fleet.options import ArchOption, DeviceOption, UnitsOption, de
 from skipjack.cli.options import JsonOption, PluginOption, examples
 
 if TYPE_CHECKING:
-    from skipjack.fleet.release.export.exporting import ExportRequest
-    from skipjack.fleet.release.export.one_kernel_file import OneFile
-    from skipjack.fleet.release.export.publishing import Exported
-    from skipjack.fleet.release.export.user_databases import UserExport
-    from skipjack.settings import Settings
+    from skipjack.app import Alias, ExportOptions
 
 app = typer.Typer(
     help="What is known, in files for other programs.",
@@ -77,7 +73,7 @@ BuildOption = Annotated[
 ]
 
 SKIPJACK = "skipjack"
-_NOUNS = {"devices": "device", "problems": "problem", "entries": "entry", "kernels": "kernel"}
+"""The format that files have if none is named."""
 
 
 @app.callback()
@@ -118,19 +114,24 @@ def find_db(
     plugin: PluginOption = None,
 ) -> None:
     """Write the solvers of every problem, ranked: a file for each device, and a manifest."""
-    from skipjack.fleet.release.export.exporting import export_find_db, export_user
-    from skipjack.fleet.release.export.output_names import check_directory_name
-    from skipjack.fleet.release.formats import FindOptions
+    from skipjack.app import DatabaseKind, ExportOptions
 
-    named = device_of(device, arch, units)
-    settings = _settings(plugin)
-    check_directory_name(output)
-    request = _request(output, label, named, form, alias, release, partial, replace)
-    if user or build:
-        wanted = _user_request("find", request, user, build, top=top, backend=str(backend))
-        _report(export_user(wanted, settings, partial=partial), json)
-        return
-    _report(export_find_db(request, settings, FindOptions(top, str(backend))), json)
+    options = ExportOptions(
+        DatabaseKind.FIND,
+        output,
+        label,
+        device_of(device, arch, units),
+        form,
+        _aliases(alias),
+        release,
+        partial,
+        replace,
+        top=top,
+        backend=str(backend),
+        user=user,
+        build=build,
+    )
+    _export(options, plugin, json)
 
 
 @app.command(
@@ -170,29 +171,24 @@ def perf_db(
     plugin: PluginOption = None,
 ) -> None:
     """Write the best config of every solver of every problem: a file for each device, or one."""
-    from skipjack.errors import UsageError
-    from skipjack.fleet.release.export.exporting import export_perf_db, export_user
-    from skipjack.fleet.release.export.output_names import check_directory_name, check_one_database
-    from skipjack.fleet.release.formats import MIOPEN, PerfOptions
+    from skipjack.app import DatabaseKind, ExportOptions
 
-    if output is None and one_file is None:
-        raise UsageError("give -o DIRECTORY, or --one-file miopen.db for one file")
-    if one_file is not None and (user or build):
-        raise UsageError("--one-file holds all devices, a user database holds one; choose one")
-    named = device_of(device, arch, units)
-    settings = _settings(plugin)
-    directory = output or Path()
-    if one_file is not None:
-        check_one_database(directory / one_file)
-        directory, form = (directory / one_file).parent, MIOPEN
-    check_directory_name(directory)
-    request = _request(directory, label, named, form, alias, release, partial, replace)
-    if user or build:
-        wanted = _user_request("perf", request, user, build, sqlite=sqlite)
-        _report(export_user(wanted, settings, partial=partial), json)
-        return
-    options = PerfOptions(sqlite, one_file.name if one_file else "")
-    _report(export_perf_db(request, settings, options), json)
+    options = ExportOptions(
+        DatabaseKind.PERF,
+        output,
+        label,
+        device_of(device, arch, units),
+        form,
+        _aliases(alias),
+        release,
+        partial,
+        replace,
+        sqlite=sqlite,
+        one_file=one_file,
+        user=user,
+        build=build,
+    )
+    _export(options, plugin, json)
 
 
 @app.command(
@@ -225,118 +221,30 @@ def kernel_db(
     plugin: PluginOption = None,
 ) -> None:
     """Write precompiled winners, from which programs run them without compiling."""
-    from skipjack.fleet.release.export.exporting import export_kernel_db
-    from skipjack.fleet.release.export.one_kernel_file import check_one_file, export_one_file
-    from skipjack.fleet.release.export.output_names import check_file_or_directory
-    from skipjack.fleet.release.formats import of_kernel_file
+    from skipjack.app import DatabaseKind, ExportOptions
 
-    named = device_of(device, arch, units)
-    settings = _settings(plugin)
-    one = of_kernel_file(output) if not output.is_dir() else None
-    chosen = form or (one.name if one else SKIPJACK)
-    request = _request(output, label, named, chosen, alias, release, partial, replace)
-    if one is None:
-        check_file_or_directory(output)
-        _report(export_kernel_db(request, settings), json)
-        return
-    check_one_file(request)
-    _report_one(output, export_one_file(request, settings), json)
+    options = ExportOptions(
+        DatabaseKind.KERNEL,
+        output,
+        label,
+        device_of(device, arch, units),
+        form,
+        _aliases(alias),
+        release,
+        partial,
+        replace,
+    )
+    _export(options, plugin, json)
 
 
-def _settings(plugin: list[str] | None) -> Settings:
-    """With the plug-ins loaded: what is exported may be of one."""
-    from skipjack import plugins
-    from skipjack.settings import load_settings
+def _aliases(texts: list[str] | None) -> tuple[Alias, ...]:
+    from skipjack.app import Alias
 
-    settings = load_settings(plugins=tuple(plugin) if plugin else None)
-    plugins.load(settings.plugins)
-    return settings
+    return tuple(Alias.parse(text) for text in texts or ())
 
 
-def _request(
-    output: Path,
-    label: str | None,
-    device: str | None,
-    form: str,
-    aliases: list[str] | None,
-    release: str | None,
-    partial: bool,
-    replacing: bool,
-) -> ExportRequest:
-    """What is asked for, checked before anything is read."""
-    from skipjack.errors import UsageError
-    from skipjack.fleet.release.export.exporting import ExportRequest
-    from skipjack.fleet.release.export.publishing import release_directory
-    from skipjack.fleet.release.formats import Alias, get
+def _export(options: ExportOptions, plugin: list[str] | None, json: bool) -> None:
+    from skipjack import app as use_cases
+    from skipjack.report.fleet.export import render_export
 
-    get(form)
-    if partial and label is None:
-        raise UsageError("--partial is for the jobs of a label; give -l as well")
-    if release == "":
-        raise UsageError("--release needs the name of one, as 6.2")
-    release_directory(output, release or "")
-    parsed = tuple(Alias.parse(text) for text in aliases or ())
-    return ExportRequest(output, label, device, form, parsed, release or "", partial, replacing)
-
-
-def _user_request(
-    kind: Literal["find", "perf"],
-    request: ExportRequest,
-    user: bool,
-    build: str | None,
-    **rest: Any,
-) -> UserExport:
-    """For user databases of MIOpen, whose names and places leave less to say."""
-    from skipjack.errors import UsageError
-    from skipjack.fleet.release.export.user_databases import UserExport, build_name
-
-    if not user:
-        raise UsageError("--build is for --user: other files are named after no build of MIOpen")
-    if request.label is None:
-        raise UsageError(
-            "--user needs -l LABEL: MIOpen uses results of its own solvers, which jobs of MIOpen "
-            "bring (skipjack load --solver miopen); a bank has none"
-        )
-    if request.aliases or request.release or request.replacing:
-        raise UsageError(
-            "--user merges into the user databases of one directory; leave out --alias, --release "
-            "and --replace"
-        )
-    name = build_name(build) if build else None
-    return UserExport(kind, request.output, request.label, request.device, name, **rest)
-
-
-def _report(done: Exported, json: bool) -> None:
-    from json import dumps
-
-    from skipjack.reading import numbered
-
-    if json:
-        typer.echo(dumps(done.to_json()))
-        return
-    for note in done.files:
-        counts = ", ".join(numbered(count, _NOUNS[key]) for key, count in note.counts.items())
-        copied = f" (measured on {note.alias_of})" if note.alias_of else ""
-        typer.echo(f"{done.directory / note.name}: {counts}{copied}")
-    if done.unfinished:
-        typer.echo(f"  left out: {numbered(done.unfinished, 'job')} not done")
-    if done.not_applicable:
-        typer.echo(f"  left out: {numbered(done.not_applicable, 'job')} that no solver can do")
-    for remark in done.remarks:
-        typer.echo(f"  {remark}")
-
-
-def _report_one(output: Path, done: OneFile, json: bool) -> None:
-    from json import dumps
-
-    from skipjack.reading import numbered
-    from skipjack.report.numbers import size_text
-
-    size = output.stat().st_size
-    if json:
-        record = {"format": 1, "file": str(output), "kernels": done.kernels, "bytes": size}
-        typer.echo(dumps({**record, "remarks": list(done.remarks)}))
-        return
-    typer.echo(f"{numbered(done.kernels, 'kernel')} in {output}, {size_text(size)}")
-    for remark in done.remarks:
-        typer.echo(f"  {remark}")
+    render_export(use_cases.export(options, plugins=tuple(plugin or ())), json)

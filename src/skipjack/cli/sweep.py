@@ -258,6 +258,6 @@ def _dry_run(setup: SweepSetup, json: bool) -> None:
 
         typer.echo(dumps(seen.to_json()))
     else:
-        from skipjack.report.sweep_plan import print_plan
+        from skipjack.report.sweep_table import print_plan
 
         print_plan(seen)

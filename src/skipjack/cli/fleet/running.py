@@ -6,21 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skipjack.cli.fleet.coordinating import Crew, EngineName, coordinate, with_devices
+from skipjack.app import EngineName
 from skipjack.cli.fleet.options import (
     ArchOption,
     DeviceOption,
     RequiredLabel,
     UnitsOption,
     device_of,
-    the_store,
 )
 from skipjack.cli.options import JsonOption, examples
-from skipjack.errors import UsageError
+from skipjack.errors import SkipjackError, UsageError
 
 if TYPE_CHECKING:
-    from skipjack.cli.fleet.kinds import Asked
-    from skipjack.fleet.runs import RunRequest
+    from skipjack.app import RunOptions
+    from skipjack.fleet.records import JobKind
 
 EXAMPLES = examples(
     "skipjack run -l resnet_2026_11",
@@ -35,6 +34,14 @@ EXAMPLES = examples(
     "skipjack run -l resnet_2026_11 --engine slurm -N 4 --gpus-per-node 8 --time 1:00:00",
 )
 _HOUR = "1:00:00"
+_NORMAL, _HYBRID = 1, 3
+_ELSEWHERE = {
+    2: "find mode 2 (fast) measures nothing, so there is nothing to run: skipjack.lookup() answers "
+    "from banks, a heuristic, the nearest problem, a solver's first proposal or a library, and "
+    "skipjack bank why PROBLEM says which",
+    5: "find mode 5 (dynamic hybrid) leaves solvers out that compile for each shape; --find-mode 3 "
+    "ranks all of them where there is no ranking yet",
+}
 
 
 def run(
@@ -74,7 +81,7 @@ def run(
         int | None, typer.Option(min=0, help="Evaluators; one for each device, or one CPU.")
     ] = None,
     image: Annotated[
-        str, typer.Option(help="Workers run in containers of this image, each in its own.")
+        str, typer.Option(help="EngineName run in containers of this image, each in its own.")
     ] = "",
     wait: Annotated[
         bool, typer.Option("--wait", help="Stay until every job of the label is over.")
@@ -108,18 +115,9 @@ def run(
 
     Several may run at once.
     """
-    from skipjack.cli.fleet.kinds import asked_for
-    from skipjack.fleet.runs import RunRequest
-    from skipjack.fleet.states import Stage
+    from skipjack.app import RunOptions, SlurmOptions
 
-    asked = asked_for(find, find_mode, kernel_cache, fresh)
-    named = device_of(device, arch, units)
-    if engine is not EngineName.RAY and address:
-        raise UsageError("--address is for --engine ray")
-    if image and engine is not EngineName.LOCAL:
-        raise UsageError(
-            "--image is for --engine local; skipjack fleet up --image starts Ray in containers"
-        )
+    kind = _kind(find, find_mode, kernel_cache, fresh)
     for_slurm: dict[str, object] = {
         "-N": nodes != 1,
         "--gpus-per-node": gpus_per_node,
@@ -133,74 +131,74 @@ def run(
     }
     if engine is not EngineName.SLURM and (given := [word for word, on in for_slurm.items() if on]):
         raise UsageError(f"{', '.join(given)}: for --engine slurm alone")
-    if engine is EngineName.SLURM and machine:
-        raise UsageError(
-            "--machine is not for --engine slurm, which chooses the nodes; name a --device, and "
-            "nodes as --sbatch=--nodelist=NAME"
-        )
-    if builders == 0 and evaluators == 0:
-        raise UsageError("without builders and evaluators nothing is done; leave one of them out")
-    if engine is not EngineName.SLURM and build == evaluate:
-        build, evaluate = evaluators == 0, builders == 0
     both = build == evaluate
-    chosen = {Stage.BUILD: both or build, Stage.EVALUATE: both or evaluate}
-    stages = tuple(stage for stage, wanted in chosen.items() if wanted)
-    request = RunRequest(
-        label, stages, wait, lease, devices=(named,) if named else (), machine=machine
+    options = RunOptions(
+        label,
+        kind,
+        find_mode == _HYBRID,
+        fresh,
+        both or build,
+        both or evaluate,
+        device_of(device, arch, units),
+        machine,
+        wait,
+        lease,
+        engine=engine,
+        address=address,
+        builders=builders,
+        evaluators=evaluators,
+        image=image,
     )
-    if engine is EngineName.SLURM:
-        window = [] if both else ["--build"] if build else ["--evaluate"]
-        counts = [("--builders", builders), ("--evaluators", evaluators)]
-        more = [word for name, n in counts if n is not None for word in (name, str(n))]
-        _submit(
-            request,
-            asked,
-            dry_run=dry_run,
-            json=json,
-            nodes=nodes,
-            gpus_per_node=gpus_per_node,
-            time=time,
-            partition=partition,
-            account=account,
-            qos=qos,
-            extra=tuple(sbatch or ()),
-            until_done=until_done,
-            run_arguments=(
-                *(*asked.words, *window, *more),
-                *(["--device", named] if named else []),
-                *(["--wait"] if wait else []),
-                *("--lease", f"{lease:g}"),
-            ),
+    if engine is not EngineName.SLURM:
+        _run(options, json)
+        return
+    slurm = SlurmOptions(
+        nodes, gpus_per_node, time, partition, account, qos, tuple(sbatch or ()), until_done
+    )
+    from skipjack.app import submit_run
+    from skipjack.report.fleet.summary import render_queued
+
+    render_queued(submit_run(options, slurm, dry_run=dry_run), json)
+
+
+def _kind(find: bool, find_mode: int | None, kernel_cache: bool, fresh: bool) -> JobKind:
+    """Which jobs the options mean; `UsageError` if they contradict each other."""
+    from skipjack.fleet.records import JobKind
+
+    if find and kernel_cache:
+        raise UsageError("--find and --kernel-cache are two runs: find first, then the kernels")
+    if find_mode is not None:
+        if not find:
+            raise UsageError("--find-mode says how to --find; give that too")
+        if find_mode in _ELSEWHERE:
+            raise UsageError(_ELSEWHERE[find_mode])
+        if find_mode not in (_NORMAL, _HYBRID):
+            raise UsageError(
+                f"unknown find mode {find_mode}: 1 ranks all solvers, 3 only where no ranking is"
+            )
+    if fresh and not (find or kernel_cache):
+        raise UsageError(
+            "--fresh is for --find and --kernel-cache; skipjack reset --state evaluated --to new "
+            "starts tuning jobs over"
         )
-        return
-    crew = Crew(engine, address, builders, evaluators, image)
-    coordinate(request, asked, crew, json)
+    if fresh and find_mode == _HYBRID:
+        raise UsageError("--fresh does all again and --find-mode 3 what is missing: give one")
+    return JobKind.FIND if find else JobKind.KERNELS if kernel_cache else JobKind.TUNE
 
 
-def _submit(
-    request: RunRequest, asked: Asked, *, dry_run: bool, json: bool, **fields: object
-) -> None:
-    from json import dumps
+def _run(options: RunOptions, json: bool) -> None:
+    """Do the jobs here or on a cluster, and complain about what is left."""
+    from skipjack import app
+    from skipjack.interrupt import watch_for_interrupt
+    from skipjack.report.fleet.progress import run_screen
+    from skipjack.report.fleet.summary import leftovers
 
-    from skipjack import plugins
-    from skipjack.cli.fleet.kinds import make_now
-    from skipjack.fleet.slurm import SlurmRequest, batch_script, submit
-    from skipjack.settings import load_settings
-
-    label = request.label
-    wanted = SlurmRequest(label, **fields)  # type: ignore[arg-type]
-    with the_store() as store:
-        store.label(label)  # a wrong name should fail now, not in the queue
-        request = with_devices(store, request)
-        if not dry_run and asked.words:
-            settings = load_settings()
-            plugins.load(settings.plugins)
-            make_now(asked, store, label, settings, request.devices)
-    if dry_run:
-        typer.echo(batch_script(wanted), nl=False)
-        return
-    submitted = submit(wanted)
-    if json:
-        typer.echo(dumps({"format": 1, "slurm_job": submitted.job, "cluster": submitted.cluster}))
-    else:
-        typer.echo(f"submitted as Slurm job {submitted.job}; squeue shows it")
+    with (
+        watch_for_interrupt("giving all jobs back", terminate=True) as interrupt,
+        run_screen(json=json) as observe,
+    ):
+        result = app.run(options, observe, interrupt=interrupt)
+    if result.interrupted:
+        raise KeyboardInterrupt
+    if complaint := leftovers(result):
+        raise SkipjackError(complaint)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from skipjack.cli.fleet.coordinating import EngineName
+from skipjack.app import EngineName
 from skipjack.cli.loops.game import chosen_preset
 from skipjack.cli.loops.looptune import AppOption, GpusOption, remark_unneeded
 from skipjack.cli.loops.training import (

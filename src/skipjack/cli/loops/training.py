@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from skipjack.cli.fleet.coordinating import EngineName
+from skipjack.app import EngineName
 from skipjack.reading import numbered
 
 if TYPE_CHECKING:

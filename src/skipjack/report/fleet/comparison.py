@@ -5,22 +5,22 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from json import dumps
+from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from skipjack.app import GatedComparison
 from skipjack.fleet.release.compare.comparing import Comparison, Mean
 from skipjack.fleet.release.compare.sides import Side
 from skipjack.fleet.release.compare.verdicts import Compared, Timing, Verdict
 from skipjack.reading import numbered
 from skipjack.report import screen
 from skipjack.report.numbers import time_text
+from skipjack.report.render import TableColumn, print_json, print_rows, say
+from skipjack.storage import atomic_write
 
-FORMAT = 1
 _MOST_LINES = 8
 _STYLES = {Verdict.FASTER: "green", Verdict.SLOWER: "red"}
 _WHAT = {
@@ -36,19 +36,29 @@ COLUMNS = (
 )
 
 
+def render_comparison(found: GatedComparison, top: int, json: bool) -> None:
+    """For people, or for machines a line for each problem and one with the counts and means."""
+    if not json:
+        print_comparison(found.comparison, top)
+        return
+    for one in found.comparison.problems:
+        print_json("comparison", {"kind": "problem", **row_of(one)})
+    print_json("comparison", _summary_json(found, top))
+
+
 def print_comparison(comparison: Comparison, top: int) -> None:
     """Counts, means, the extremes, changed winners, and what could not be compared."""
     console = screen.out()
     for line in _headlines(comparison):
-        _say(console, line)
-    screen.print_table(_counts(comparison), console)
+        say(line, console)
+    _print_counts(console, comparison)
     for title, rows in (
         ("slower", comparison.worst(top)),
         ("faster", comparison.best(top)),
     ):
         if rows:
-            _say(console, f"\n{title}, the largest difference first")
-            screen.print_table(_table(rows), console)
+            say(f"\n{title}, the largest difference first", console)
+            _print_problems(console, rows)
     _print_changes(console, comparison)
     _print_rest(console, comparison)
 
@@ -75,15 +85,20 @@ def _headlines(comparison: Comparison) -> Iterator[str]:
             yield f"  not used of {side.name}, where another of the same device counts: {names}"
 
 
-def _counts(comparison: Comparison) -> Table:
-    table = _plain("", "problems", "geometric mean")
+def _print_counts(console: Console, comparison: Comparison) -> None:
+    rows: list[tuple[Text | str, ...]] = []
     for verdict in Verdict:
         count = comparison.count(verdict)
         if count or verdict.compared:
-            table.add_row(Text(str(verdict), _STYLES.get(verdict, "")), str(count), "")
+            rows.append((Text(str(verdict), _STYLES.get(verdict, "")), str(count), ""))
     for name, mean in _means(comparison):
-        table.add_row(name, str(mean.problems), f"{mean.gain:.4f}" if mean.problems else "-")
-    return table
+        rows.append((name, str(mean.problems), f"{mean.gain:.4f}" if mean.problems else "-"))
+    print_rows(_columns("", "problems", "geometric mean"), rows, console=console)
+
+
+def _columns(first: str, *others: str) -> list[TableColumn]:
+    """All but the first at the right."""
+    return [TableColumn(first), *(TableColumn(name, right=True) for name in others)]
 
 
 def _means(comparison: Comparison) -> list[tuple[str, Mean]]:
@@ -94,22 +109,24 @@ def _means(comparison: Comparison) -> list[tuple[str, Mean]]:
     ]
 
 
-def _table(rows: Sequence[Compared]) -> Table:
-    table = _plain(
+def _print_problems(console: Console, problems: Sequence[Compared]) -> None:
+    columns = _columns(
         *("problem", "device", "times as fast", "old time", "new time", "old winner", "new winner")
     )
-    for one in rows:
-        gain = f"{one.gain:.3f} [{one.low:.3f}, {one.high:.3f}]" if one.gain else "-"
-        table.add_row(
-            Text(one.name),
-            one.device,
-            Text(gain, _STYLES.get(one.verdict, "")),
-            _time(one.old),
-            _time(one.new),
-            one.old.solver if one.old else "-",
-            (one.new.solver if one.winner_changed else "the same") if one.new else "-",
-        )
-    return table
+    print_rows(columns, [_problem_row(one) for one in problems], console=console)
+
+
+def _problem_row(one: Compared) -> tuple[Text | str, ...]:
+    gain = f"{one.gain:.3f} [{one.low:.3f}, {one.high:.3f}]" if one.gain else "-"
+    return (
+        one.name,
+        one.device,
+        Text(gain, _STYLES.get(one.verdict, "")),
+        _time(one.old),
+        _time(one.new),
+        one.old.solver if one.old else "-",
+        (one.new.solver if one.winner_changed else "the same") if one.new else "-",
+    )
 
 
 def _time(timing: Timing | None) -> str:
@@ -123,29 +140,29 @@ def _print_changes(console: Console, comparison: Comparison) -> None:
     changes = comparison.changes()
     if not changes:
         return
-    _say(console, f"\n{numbered(comparison.mean_changed.problems, 'winner')} changed")
+    say(f"\n{numbered(comparison.mean_changed.problems, 'winner')} changed", console)
     for (before, after), count in changes[:_MOST_LINES]:
-        _say(console, f"  {count:>6}  {before} -> {after}")
+        say(f"  {count:>6}  {before} -> {after}", console)
     if len(changes) > _MOST_LINES:
-        _say(console, f"  ... and {numbered(len(changes) - _MOST_LINES, 'other pair')}")
+        say(f"  ... and {numbered(len(changes) - _MOST_LINES, 'other pair')}", console)
 
 
 def _print_rest(console: Console, comparison: Comparison) -> None:
     reasons = comparison.reasons()
     if reasons:
-        _say(console, "\nnot compared")
+        say("\nnot compared", console)
     for reason, count in reasons[:_MOST_LINES]:
-        _say(console, f"  {count:>6}  {reason}")
+        say(f"  {count:>6}  {reason}", console)
     impossible = comparison.of(Verdict.IMPOSSIBLE)
     if impossible:
-        _say(
-            console,
+        say(
             f"\n{len(impossible)} excluded for an impossible time, as {impossible[0].name}: "
             f"{impossible[0].reason}",
+            console,
         )
     for side in (comparison.new, comparison.old):
         for line in _oddities(side):
-            _say(console, line)
+            say(line, console)
 
 
 def _oddities(side: Side) -> Iterator[str]:
@@ -163,36 +180,31 @@ def _oddities(side: Side) -> Iterator[str]:
         yield f"  and lines {', '.join(numbers)}{more}"
 
 
-def comparison_json(comparison: Comparison, top: int, failure: str) -> Iterator[str]:
-    """A line for each problem, then one with the counts and means."""
-    for one in comparison.problems:
-        yield dumps({"format": FORMAT, "kind": "problem", **row_of(one)})
-    yield dumps(
-        {
-            "format": FORMAT,
-            "kind": "summary",
-            "new": _side_json(comparison.new),
-            "old": _side_json(comparison.old),
-            "devices": list(comparison.devices),
-            "left_out_devices": list(comparison.left_out),
-            "min_effect": comparison.options.margin.min_effect,
-            "assumed_spread": comparison.options.margin.assumed_spread,
-            "relative_to": comparison.options.relative_to or None,
-            "counts": {str(verdict): comparison.count(verdict) for verdict in Verdict},
-            "winner_changed": comparison.mean_changed.problems,
-            "means": {
-                name.replace(" ", "_"): {"gain": round(mean.gain, 6), "problems": mean.problems}
-                for name, mean in _means(comparison)
-            },
-            "worst": [one.name for one in comparison.worst(top)],
-            "best": [one.name for one in comparison.best(top)],
-            "changes": [
-                {"from": before, "to": after, "problems": count}
-                for (before, after), count in comparison.changes()
-            ],
-            "failure": failure or None,
-        }
-    )
+def _summary_json(found: GatedComparison, top: int) -> dict[str, Any]:
+    comparison = found.comparison
+    return {
+        "kind": "summary",
+        "new": _side_json(comparison.new),
+        "old": _side_json(comparison.old),
+        "devices": list(comparison.devices),
+        "left_out_devices": list(comparison.left_out),
+        "min_effect": comparison.options.margin.min_effect,
+        "assumed_spread": comparison.options.margin.assumed_spread,
+        "relative_to": comparison.options.relative_to or None,
+        "counts": {str(verdict): comparison.count(verdict) for verdict in Verdict},
+        "winner_changed": comparison.mean_changed.problems,
+        "means": {
+            name.replace(" ", "_"): {"gain": round(mean.gain, 6), "problems": mean.problems}
+            for name, mean in _means(comparison)
+        },
+        "worst": [one.name for one in comparison.worst(top)],
+        "best": [one.name for one in comparison.best(top)],
+        "changes": [
+            {"from": before, "to": after, "problems": count}
+            for (before, after), count in comparison.changes()
+        ],
+        "failure": found.failure or None,
+    }
 
 
 def _side_json(side: Side) -> dict[str, Any]:
@@ -206,6 +218,11 @@ def _side_json(side: Side) -> dict[str, Any]:
         "unused": list(side.unused),
         "skipped": skipped,
     }
+
+
+def write_csv(comparison: Comparison, path: Path) -> None:
+    """All problems, for a spreadsheet."""
+    atomic_write(path, comparison_csv(comparison).encode())
 
 
 def comparison_csv(comparison: Comparison) -> str:
@@ -235,14 +252,3 @@ def row_of(one: Compared) -> dict[str, Any]:
         row[f"{side}_spread"] = timing.spread if timing else None
         row[f"{side}_samples"] = timing.samples if timing else None
     return {name: row[name] for name in COLUMNS}
-
-
-def _plain(*columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for number, name in enumerate(columns):
-        table.add_column(name, no_wrap=True, justify="left" if number == 0 else "right")
-    return table
-
-
-def _say(console: Console, line: str, style: str = "") -> None:
-    console.print(Text(line, style), soft_wrap=True)

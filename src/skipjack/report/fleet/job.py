@@ -17,12 +17,13 @@ from skipjack.report import screen
 from skipjack.report.escaping import uncoloured
 from skipjack.report.fleet.status import job_json
 from skipjack.report.numbers import time_text
+from skipjack.report.render import print_json
 
 
 def print_job(job: Job, story: Sequence[StoryLine], json: bool) -> None:
     """The job and everything that happened to it."""
     if json:
-        print(dumps({**job_json(job), "story": [asdict(line) for line in story]}))
+        print_json("job", {**job_json(job), "story": [asdict(line) for line in story]})
         return
     for name, value in _facts(job):
         _say(f"{name:>12}  {value}")

@@ -7,12 +7,35 @@ from collections.abc import Callable, Iterator
 
 from rich.progress import BarColumn, TaskID, TextColumn
 
+from skipjack.app import RunEvent, RunObserver, RunPhase, RunWarning
 from skipjack.fleet.runs import RunProgress
 from skipjack.fleet.states import State
 from skipjack.report import screen
+from skipjack.report.fleet.summary import render_phase
 
 _TELL_EVERY_S = 30.0
 """In files, where bars cannot be drawn."""
+
+
+@contextlib.contextmanager
+def run_screen(*, json: bool) -> Iterator[RunObserver]:
+    """An observer that draws bars while a phase lasts, and says what came of it when it is over."""
+    with contextlib.ExitStack() as drawn:
+        draw: Callable[[RunProgress], None] | None = None
+
+        def observe(event: RunEvent) -> None:
+            nonlocal draw
+            if isinstance(event, RunProgress):
+                draw = draw or drawn.enter_context(run_bars(enabled=not json))
+                draw(event)
+            elif isinstance(event, RunPhase):
+                drawn.pop_all().close()
+                draw = None
+                render_phase(event, json)
+            elif isinstance(event, RunWarning):
+                screen.err().print(f"skipjack: {event.sentence}", markup=False, soft_wrap=True)
+
+        yield observe
 
 
 @contextlib.contextmanager

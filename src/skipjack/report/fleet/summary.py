@@ -6,27 +6,35 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from skipjack.app import QueuedRun, RunPhase, RunResult
 from skipjack.fleet.further_jobs import Further
 from skipjack.fleet.records import JobKind
-from skipjack.fleet.runs import RunRequest, RunSummary
 from skipjack.fleet.states import Stage, State
 from skipjack.reading import numbered
-from skipjack.report import screen
-
-FORMAT = 1
-
+from skipjack.report.render import print_json, say
 
 _OPTIONS = {JobKind.TUNE: "", JobKind.FIND: " --find", JobKind.KERNELS: " --kernel-cache"}
 _JOB = {JobKind.TUNE: "job", JobKind.FIND: "find job", JobKind.KERNELS: "kernel job"}
 
 
-def summary_json(
-    summary: RunSummary, kind: JobKind = JobKind.TUNE, further: Further | None = None
-) -> dict[str, Any]:
-    """For machines; `further` is what was made of the jobs before the run."""
+def render_phase(phase: RunPhase, json: bool) -> None:
+    """The states of the label's jobs of a kind."""
+    if json:
+        print_json("run", _phase_json(phase))
+        return
+    kind, summary, further = phase.kind, phase.summary, phase.further
+    made = _made(kind, further) if further else ""
+    name = "" if kind is JobKind.TUNE else f"{kind}: "
+    states = ", ".join(
+        f"{summary.counts[state]} {state}" for state in State if summary.counts.get(state)
+    )
+    say(f"{name}{states or 'no jobs'} after {summary.seconds:.1f} s{made}")
+
+
+def _phase_json(phase: RunPhase) -> dict[str, Any]:
+    summary, further = phase.summary, phase.further
     return {
-        "format": FORMAT,
-        "kind": str(kind),
+        "kind": str(phase.kind),
         "states": {str(state): count for state, count in summary.counts.items() if count},
         "settled": dict(summary.settled),
         "refused": summary.refused,
@@ -38,20 +46,15 @@ def summary_json(
     }
 
 
-def print_summary(
-    summary: RunSummary, kind: JobKind = JobKind.TUNE, further: Further | None = None
-) -> None:
-    """The states of the label's jobs of a kind."""
-    made = _made(kind, further) if further else ""
-    name = "" if kind is JobKind.TUNE else f"{kind}: "
-    states = ", ".join(
-        f"{summary.counts[state]} {state}" for state in State if summary.counts.get(state)
-    )
-    screen.out().print(
-        f"{name}{states or 'no jobs'} after {summary.seconds:.1f} s{made}",
-        markup=False,
-        soft_wrap=True,
-    )
+def render_queued(run: QueuedRun, json: bool) -> None:
+    """The number in Slurm's queue, or the script where nothing was submitted."""
+    done = run.submitted
+    if done is None:
+        print(run.script, end="")
+    elif json:
+        print_json("slurm", {"slurm_job": done.job, "cluster": done.cluster})
+    else:
+        say(f"submitted as Slurm job {done.job}; squeue shows it")
 
 
 def _made(kind: JobKind, further: Further) -> str:
@@ -66,18 +69,10 @@ def _made(kind: JobKind, further: Further) -> str:
     return f" ({', '.join(said)})" if said else ""
 
 
-def leftovers(
-    summary: RunSummary,
-    request: RunRequest,
-    stopped: Sequence[str],
-    unpacked: int = 0,
-    disabled: Sequence[str] = (),
-) -> str:
-    """What went wrong or waits for somebody else; empty if all is well.
-
-    `stopped` are devices that were aborted, `unpacked` problems without a kernel to pack,
-    `disabled` machines that `machine enable` puts back, and nothing else.
-    """
+def leftovers(result: RunResult) -> str:
+    """What went wrong or waits for somebody else; empty if all is well."""
+    summary, request, stopped = result.summary, result.request, result.stopped
+    unpacked, disabled = result.unpacked, result.disabled
     counts, label = summary.counts, request.label
     job, again = _JOB[request.kind], f"skipjack run -l {label}{_OPTIONS[request.kind]}"
     if request.machine:

@@ -1,0 +1,160 @@
+"""What the commands do, as functions: options in, records out.
+
+>>> from skipjack import app
+>>> app.status(app.StatusRequest(label="resnet_2026_11"))  # doctest: +SKIP
+
+They neither print nor exit: `skipjack.cli` parses words into options, calls these functions, and
+`skipjack.report` renders what they return. Progress goes to a callback. A wrong request raises
+`UsageError`.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skipjack.app.comparing import CompareRequest, GatedComparison, compare
+    from skipjack.app.configuring import configured
+    from skipjack.app.engine_name import EngineName
+    from skipjack.app.exporting import DatabaseKind, ExportedFile, ExportOptions, export
+    from skipjack.app.job_status import (
+        FleetOverview,
+        FleetStatus,
+        Idle,
+        JobCounts,
+        JobListing,
+        StatusRequest,
+        status,
+    )
+    from skipjack.app.promoting import (
+        PromoteRequest,
+        PromoteResult,
+        promote,
+        promotions,
+        undo_promotions,
+    )
+    from skipjack.app.running import (
+        QueuedRun,
+        RunEvent,
+        RunObserver,
+        RunOptions,
+        RunPhase,
+        RunResult,
+        RunWarning,
+        SlurmOptions,
+        run,
+        submit_run,
+    )
+    from skipjack.fleet.records import JobKind
+    from skipjack.fleet.release.compare.comparing import CompareOptions, Comparison
+    from skipjack.fleet.release.compare.gates import Gate
+    from skipjack.fleet.release.export.publishing import Exported
+    from skipjack.fleet.release.formats import Alias
+    from skipjack.fleet.release.promote.gathering import Choice
+    from skipjack.fleet.release.promote.merging import Rule
+    from skipjack.fleet.release.promote.promoting import Promoted
+    from skipjack.fleet.release.promote.promotions import Promotion
+    from skipjack.fleet.states import State
+
+_HOMES = {
+    "app.comparing": ("CompareRequest", "GatedComparison", "compare"),
+    "app.configuring": ("configured",),
+    "app.engine_name": ("EngineName",),
+    "app.exporting": ("DatabaseKind", "ExportOptions", "ExportedFile", "export"),
+    "app.job_status": (
+        "FleetOverview",
+        "FleetStatus",
+        "Idle",
+        "JobCounts",
+        "JobListing",
+        "StatusRequest",
+        "status",
+    ),
+    "app.promoting": (
+        "PromoteRequest",
+        "PromoteResult",
+        "promote",
+        "promotions",
+        "undo_promotions",
+    ),
+    "app.running": (
+        "QueuedRun",
+        "RunEvent",
+        "RunObserver",
+        "RunOptions",
+        "RunPhase",
+        "RunResult",
+        "RunWarning",
+        "SlurmOptions",
+        "run",
+        "submit_run",
+    ),
+    "fleet.records": ("JobKind",),
+    "fleet.release.compare.comparing": ("CompareOptions", "Comparison"),
+    "fleet.release.compare.gates": ("Gate",),
+    "fleet.release.formats": ("Alias",),
+    "fleet.release.export.publishing": ("Exported",),
+    "fleet.release.promote.gathering": ("Choice",),
+    "fleet.release.promote.merging": ("Rule",),
+    "fleet.release.promote.promoting": ("Promoted",),
+    "fleet.release.promote.promotions": ("Promotion",),
+    "fleet.states": ("State",),
+}
+"""Names by the module that has them: whoever asks for the status of jobs loads no compiler."""
+__all__ = [
+    "Alias",
+    "Choice",
+    "CompareOptions",
+    "CompareRequest",
+    "Comparison",
+    "DatabaseKind",
+    "EngineName",
+    "ExportOptions",
+    "Exported",
+    "ExportedFile",
+    "FleetOverview",
+    "FleetStatus",
+    "Gate",
+    "GatedComparison",
+    "Idle",
+    "JobCounts",
+    "JobKind",
+    "JobListing",
+    "PromoteRequest",
+    "PromoteResult",
+    "Promoted",
+    "Promotion",
+    "QueuedRun",
+    "Rule",
+    "RunEvent",
+    "RunObserver",
+    "RunOptions",
+    "RunPhase",
+    "RunResult",
+    "RunWarning",
+    "SlurmOptions",
+    "State",
+    "StatusRequest",
+    "compare",
+    "configured",
+    "export",
+    "promote",
+    "promotions",
+    "run",
+    "status",
+    "submit_run",
+    "undo_promotions",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is asked for when it is first used."""
+    home = next((module for module, names in _HOMES.items() if name in names), None)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found = globals()[name] = getattr(import_module(f"skipjack.{home}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

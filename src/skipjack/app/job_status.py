@@ -1,0 +1,122 @@
+"""``status``: where the jobs of the fleet stand."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+from skipjack.fleet.records import Job, Label, Machine
+from skipjack.fleet.states import State
+from skipjack.fleet.store.jobs.labels import LabelSummary
+from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.store.store import Store
+from skipjack.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRequest:
+    """Which jobs are counted or listed. Without any choice all labels are summed up."""
+
+    label: str | None = None
+    by: tuple[str, ...] = ("state",)
+    """What jobs are counted by, as device or build_machine."""
+    state: State | None = None
+    device: str | None = None
+    jobs: bool = False
+    """List the jobs instead of counting them."""
+    limit: int = 50
+    """Of jobs that are listed."""
+
+    @property
+    def is_overview(self) -> bool:
+        """Whether no jobs were chosen."""
+        chosen = self.label is not None or self.state or self.device or self.jobs
+        return not chosen and self.by == ("state",)
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """The machines of the fleet, and which machines and devices get no jobs."""
+
+    machines: Sequence[Machine]
+    disabled: Collection[str]
+    """Names of machines that are disabled in the registry."""
+    stopped: Sequence[str]
+    """Devices that are aborted."""
+    architectures: Sequence[str] = ()
+    """Those whose devices are aborted, and will be when they turn up."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetOverview:
+    """All labels, newest first."""
+
+    store: str
+    """The URL of the database, without its password."""
+    labels: Sequence[LabelSummary]
+    idle: Idle
+
+
+@dataclass(frozen=True, slots=True)
+class JobCounts:
+    """How many jobs there are of each combination of the columns' values."""
+
+    label: Label | None
+    columns: Sequence[str]
+    counts: Sequence[tuple[tuple[str, ...], int]]
+    idle: Idle
+
+    @property
+    def total(self) -> int:
+        """Jobs of all rows."""
+        return sum(count for _, count in self.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class JobListing:
+    """Jobs one by one."""
+
+    jobs: Sequence[Job]
+
+
+FleetStatus = FleetOverview | JobCounts | JobListing
+
+
+def status(
+    request: StatusRequest | None = None,
+    *,
+    settings: Settings | None = None,
+    store: Store | None = None,
+) -> FleetStatus:
+    """Count or list jobs, or sum up all labels.
+
+    The store of the settings is opened to be read, unless one that is open is given.
+    """
+    request = request or StatusRequest()
+    opened = nullcontext(store) if store else open_store(settings=settings, to_read=True)
+    with opened as known:
+        label = known.label(request.label) if request.label is not None else None
+        if request.is_overview:
+            return FleetOverview(known.url_for_people, known.labels(), _idle(known))
+        where = {"label": request.label, "device": request.device}
+        if request.jobs:
+            return JobListing(known.jobs(**where, state=request.state, limit=request.limit))
+        counts = known.counts(**where, by=list(request.by), state=request.state)
+        return JobCounts(label, request.by, counts, _idle(known))
+
+
+def _idle(store: Store) -> Idle:
+    registered, workers = store.registrations(), store.machines()
+    seen = {one.name for one in workers}
+    unseen = [
+        Machine(0, one.name, aborted=one.aborted, set_aside=one.disabled_why)
+        for one in registered
+        if one.name not in seen
+    ]
+    return Idle(
+        [*workers, *unseen],
+        {one.name for one in registered if not one.enabled},
+        store.stopped_devices(),
+        store.stopped_architectures(),
+    )
