@@ -31,6 +31,9 @@ demo-loadgen: $(STAMP) $(LOADGEN)
 # PYTEST_ARGS="-n 0" runs one test after the other. Libraries get one thread in the tests' own
 # processes: those of three at once would wait for each other. Workers set theirs themselves.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+# Hundreds of tests start Python: bytecode is kept even where the environment says not to, as
+# images of containers do, so that each of them does not compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 test: $(EVERYTHING)
 	$(MAKE) --no-print-directory -j2 lint tests-quick
 
