@@ -199,7 +199,6 @@ NAMES = {
     "Settings": ". operations",
     "Span": ". interop",
     "Stage": "fleet solvers/gpu solvers/loops",
-    "StagedSolver": "solvers/gpu solvers/loops",
     "Standing": "fleet plans testing",
     "State": "fleet fleet/bundle fleet/machines",
     "Step": "core fleet/store/jobs plans search/scripted solvers/convolution",

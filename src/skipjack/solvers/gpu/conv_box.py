@@ -26,6 +26,7 @@ class BoxConvolution(StagedGpuSolver):
     """Channels behind the pixels as they lie; others are turned around before and after."""
 
     name = "triton_conv_box"
+    chains = True
     algorithm = "ImplicitGEMM"
     kinds = ("cuda",)
     dtypes = ("f16", "bf16")
@@ -48,7 +49,7 @@ class BoxConvolution(StagedGpuSolver):
             return box_filter_space(layer, device)
         return box_space(layer, device)
 
-    def parts(self, problem: Problem, device: Device, config: Config) -> Sequence[Stage]:
+    def stages(self, problem: Problem, device: Device, config: Config) -> Sequence[Stage]:
         """Turn what lies the other way around, convolve, turn back."""
         layer = Layer.of(problem)
         if layer.direction == "wrw":

@@ -26,6 +26,7 @@ class DepthwiseConvolution(StagedGpuSolver):
     """Every channel by itself, possibly giving several."""
 
     name = "triton_conv_depthwise"
+    chains = True
     dtypes = ("f16", "bf16", "f32", "tf32")
 
     def refuses(self, problem: Problem, device: Device) -> str:
@@ -74,7 +75,7 @@ class DepthwiseConvolution(StagedGpuSolver):
             default_by_order=True,
         )
 
-    def parts(self, problem: Problem, device: Device, config: Config) -> Sequence[Stage]:
+    def stages(self, problem: Problem, device: Device, config: Config) -> Sequence[Stage]:
         """The sums, and what adds up parts of them."""
         layer = Layer.of(problem)
         if layer.direction == "wrw":

@@ -32,6 +32,7 @@ class FoldConvolution(StagedGpuSolver):
     """Products by boxes or by planes, folded by a kernel of its own."""
 
     name = "triton_conv_fold"
+    chains = True
     algorithm = "GEMM"
     kinds = ("cuda",)
     dtypes = ("f16", "bf16")
@@ -96,7 +97,7 @@ class FoldConvolution(StagedGpuSolver):
             default_by_order=True,
         )
 
-    def parts(self, problem: Problem, device: Device, config: Config) -> Sequence[Stage]:
+    def stages(self, problem: Problem, device: Device, config: Config) -> Sequence[Stage]:
         """Widen the filter's rows, multiply, fold."""
         layer = Layer.of(problem)
         product = _by_boxes(layer, config) if layer.last else _by_planes(layer, config)

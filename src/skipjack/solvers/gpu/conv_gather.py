@@ -25,6 +25,7 @@ class GatherConvolution(StagedGpuSolver):
     """Pixels are gathered through their addresses; groups, strides and dilations as they come."""
 
     name = "triton_conv_gather"
+    chains = True
     algorithm = "ImplicitGEMM"
     dtypes = ("f16", "bf16", "f32", "tf32")
 
@@ -52,7 +53,7 @@ class GatherConvolution(StagedGpuSolver):
             return gather_filter_space(layer, device)
         return gather_space(layer, device)
 
-    def parts(self, problem: Problem, device: Device, config: Config) -> Sequence[Stage]:
+    def stages(self, problem: Problem, device: Device, config: Config) -> Sequence[Stage]:
         """The product, and what adds up parts of it."""
         layer = Layer.of(problem)
         if layer.direction != "wrw":

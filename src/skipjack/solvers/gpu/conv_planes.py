@@ -27,6 +27,7 @@ class PlanesConvolution(StagedGpuSolver):
     """Each image is a matrix of channels by pixels, which the copy engine reads in blocks."""
 
     name = "triton_conv_planes"
+    chains = True
     algorithm = "GEMM"
     kinds = ("cuda",)
     dtypes = ("f16", "bf16")
@@ -54,7 +55,7 @@ class PlanesConvolution(StagedGpuSolver):
         layer = Layer.of(problem)
         return _filter_space(layer, device) if layer.direction == "wrw" else _space(layer, device)
 
-    def parts(self, problem: Problem, device: Device, config: Config) -> Sequence[Stage]:
+    def stages(self, problem: Problem, device: Device, config: Config) -> Sequence[Stage]:
         """The product, and what adds up parts of it."""
         layer = Layer.of(problem)
         if layer.direction == "wrw":

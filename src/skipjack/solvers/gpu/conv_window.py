@@ -109,6 +109,7 @@ class WindowConvolution(StagedGpuSolver):
     """Packs the image and the filter, then convolves by boxes."""
 
     name = "triton_conv_window"
+    chains = True
     algorithm = "ImplicitGEMM"
     kinds = ("cuda",)
     dtypes = ("f16", "bf16")
@@ -145,7 +146,7 @@ class WindowConvolution(StagedGpuSolver):
             return window_filter_space(layer, device, window)
         return window_space(layer, device, window)
 
-    def parts(self, problem: Problem, device: Device, config: Config) -> Sequence[Stage]:
+    def stages(self, problem: Problem, device: Device, config: Config) -> Sequence[Stage]:
         """Pack, convolve, unpack a gradient."""
         windows = Windows(Layer.of(problem))
         if windows.layer.direction == "wrw":

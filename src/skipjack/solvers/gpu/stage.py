@@ -1,4 +1,4 @@
-"""A launch together with what it compiles: arguments are named, typed and given in one place."""
+"""Stages of GPU solvers: a kernel and its launch, with each argument's type and value together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.gpu.artifact import Argument
-from skipjack.gpu.plan import Descriptor, Pointer, Scratch, Step, Value, launch
+from skipjack.gpu.plan import Descriptor, Number, Pointer, Scratch, Step, Value, launch
 from skipjack.solvers.gpu.product import descriptor, number, pointer
 from skipjack.solvers.gpu.product_steps import EARLY
 from skipjack.solvers.gpu.spec import Constant, KernelSpec
@@ -23,17 +23,25 @@ class Given:
     """A run-time argument: its type, and its value in this launch."""
 
     type: Argument
-    value: Value | str | int
+    value: Value | str
 
 
-def size(value: int) -> Given:
-    """A whole number."""
-    return Given(number(value), value)
+Arguments = dict[str, Given | None]
+"""By parameter, in the function's order; None is for an array that the problem does not have."""
 
 
-def array(type_: str, place: Pointer | Scratch | str) -> Given:
-    """An address."""
-    return Given(pointer(type_), place)
+def size(value: int, long: bool = False) -> Given:
+    """A whole number, in 64 bits where it needs them or `long` asks for them."""
+    argument = number(value)
+    if long:
+        argument = replace(argument, type="i64")
+    return Given(argument, Number(argument.type, value))
+
+
+def array(type_: str, place: Pointer | Scratch | str, aligned: bool = True) -> Given:
+    """An address; an `aligned` one is a multiple of 16 bytes."""
+    argument = pointer(type_)
+    return Given(argument if aligned else replace(argument, divisible=1), place)
 
 
 def blocks(
@@ -57,7 +65,8 @@ class Stage:
     """A module of `skipjack.solvers.gpu.kernels`."""
     function: str
     grid: Sequence[int]
-    given: Mapping[str, Given]
+    given: Mapping[str, Given | None]
+    """By parameter, in the function's order; what is None is a constant of that value."""
     constants: Mapping[str, Constant] = field(default_factory=dict)
     warps: int = 4
     stages: int = 2
@@ -72,8 +81,8 @@ class Stage:
             self.name,
             _KERNELS + self.module,
             self.function,
-            {name: given.type for name, given in self.given.items()},
-            self.constants,
+            {name: given.type for name, given in self.given.items() if given},
+            {**{name: None for name, given in self.given.items() if not given}, **self.constants},
             self.warps,
             self.stages,
             self.options,
@@ -82,7 +91,7 @@ class Stage:
     @property
     def step(self) -> Step:
         """What is launched."""
-        return launch(self.name, self.grid, [given.value for given in self.given.values()])
+        return launch(self.name, self.grid, [given.value for given in self.given.values() if given])
 
 
 def chained(stages: Sequence[Stage], early: bool) -> list[Stage]:
@@ -102,20 +111,24 @@ def chained(stages: Sequence[Stage], early: bool) -> list[Stage]:
 
 
 class StagedGpuSolver(TritonSolver):
-    """A solver that says in one place what is compiled and launched."""
+    """A solver whose configs are stages; derive from it and say which."""
 
-    def parts(self, problem: Problem, device: Device, config: Config) -> Sequence[Stage]:
-        """The launches in order, each with its kernel."""
+    chains = False
+    """Whether its kernels have ``FOLLOWS`` and ``FOLLOWED``, so that they can be launched early."""
+
+    def stages(self, problem: Problem, device: Device, config: Config) -> Sequence[Stage]:
+        """In the order of their launches."""
         raise NotImplementedError
 
     def kernels(self, problem: Problem, device: Device, config: Config) -> Sequence[KernelSpec]:
-        """Of all parts."""
-        return [stage.spec for stage in self._chained(problem, device, config)]
+        """Those of the stages, each once."""
+        stages = self._stages(problem, device, config)
+        return list({stage.name: stage.spec for stage in stages}.values())
 
     def plan(self, problem: Problem, device: Device, config: Config) -> Sequence[Step]:
-        """Of all parts."""
-        return [stage.step for stage in self._chained(problem, device, config)]
+        """The launches of the stages."""
+        return [stage.step for stage in self._stages(problem, device, config)]
 
-    def _chained(self, problem: Problem, device: Device, config: Config) -> list[Stage]:
-        stages = self.parts(problem, device, config)
-        return chained(stages, bool(config.get("early", False)))
+    def _stages(self, problem: Problem, device: Device, config: Config) -> Sequence[Stage]:
+        stages = self.stages(problem, device, config)
+        return chained(stages, bool(config.get("early", False))) if self.chains else stages

@@ -9,23 +9,20 @@ from skipjack.core.device import Device
 from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.core.space import Space
-from skipjack.solvers.gpu.staged import (
+from skipjack.solvers.gpu.stage import Arguments, Stage, StagedGpuSolver, size
+from skipjack.solvers.gpu.vector_orders import batchnorm_cost
+from skipjack.solvers.gpu.vectors import (
     Constants,
-    Function,
-    Given,
-    Stage,
-    StagedSolver,
     cdiv,
     lanes,
     power_of_two,
     powers_of_two,
     reach,
+    real,
     scratch,
-    stage,
     tensor,
     whole,
 )
-from skipjack.solvers.gpu.vector_orders import batchnorm_cost
 
 _MODES = ("infer", "train", "backward")
 """Their places are their numbers in `skipjack.solvers.gpu.kernels.batchnorm`."""
@@ -34,7 +31,7 @@ _MOST_EACH = 32
 _HINTS = ("", "evict_first")
 
 
-class TritonBatchNorm(StagedSolver):
+class TritonBatchNorm(StagedGpuSolver):
     """Sums of parts of every channel, then tiles of the output; inference is the latter alone.
 
     A tile is `rows` images by `columns` positions. ``waves`` programs for each unit collect sums.
@@ -86,23 +83,31 @@ class TritonBatchNorm(StagedSolver):
         tile = {"ROWS": rows, "BLOCK": columns}
         options = reach(problem, device)
         names = _names(mode)
-        arrays: dict[str, Given] = {
+        arrays: Arguments = {
             parameter: tensor(name, problem) if name else None for parameter, name in names.items()
         }
-        sizes: dict[str, Given] = {
-            "images": images,
-            "channels": channels,
-            "area": area,
-            "parts": parts,
+        sizes: Arguments = {
+            "images": size(images),
+            "channels": size(channels),
+            "area": size(area),
+            "parts": size(parts),
         }
         found = []
         if sums:
             sums_constants: Constants = {"BACKWARD": mode == "backward", "STAGES": 1, **tile}
-            function = Function("batchnorm", "partial", sums_constants, warps, options)
-            read: dict[str, Given] = {name: arrays[name] for name in ("x", "dy")}
+            read: Arguments = {name: arrays[name] for name in ("x", "dy")}
             read["mean"] = arrays["mean"] if mode == "backward" else None
             found.append(
-                stage("partial", function, channels * parts, {**read, "sums": sums, **sizes})
+                Stage(
+                    "partial",
+                    "batchnorm",
+                    "partial",
+                    (channels * parts,),
+                    {**read, "sums": sums, **sizes},
+                    sums_constants,
+                    warps,
+                    options=options,
+                )
             )
         constants: Constants = {
             "MODE": _MODES.index(mode),
@@ -110,16 +115,18 @@ class TritonBatchNorm(StagedSolver):
             "HINT": str(config["hint"]),
             **tile,
         }
-        function = Function("batchnorm", "apply", constants, warps, options)
-        given: dict[str, Given] = {
+        given: Arguments = {
             **{name: arrays[name] for name in ("x", "dy", "gamma", "beta", "mean", "deviation")},
             "sums": sums,
             **{name: arrays[name] for name in ("out", "first_out", "second_out")},
             **sizes,
-            "share": 1.0 / (images * area),
-            "eps": float(dict(problem.attributes).get("eps", "0")),
+            "share": real(1.0 / (images * area), problem),
+            "eps": real(float(dict(problem.attributes).get("eps", "0")), problem),
         }
-        found.append(stage("apply", function, channels * units, given))
+        grid = (channels * units,)
+        found.append(
+            Stage("apply", "batchnorm", "apply", grid, given, constants, warps, options=options)
+        )
         return found
 
 

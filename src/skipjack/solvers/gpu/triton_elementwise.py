@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 
@@ -16,13 +16,11 @@ from skipjack.core.problem import Problem
 from skipjack.core.space import Space
 from skipjack.gpu.plan import Pointer
 from skipjack.operations.elementwise import Elementwise
-from skipjack.solvers.gpu.staged import (
+from skipjack.solvers.gpu.product import TRITON_TYPES
+from skipjack.solvers.gpu.stage import Arguments, Given, Stage, StagedGpuSolver, array, size
+from skipjack.solvers.gpu.vector_orders import broadcast_cost, flat_cost
+from skipjack.solvers.gpu.vectors import (
     Constants,
-    Function,
-    Given,
-    Memory,
-    Stage,
-    StagedSolver,
     cdiv,
     is_narrow,
     item_bytes,
@@ -30,11 +28,9 @@ from skipjack.solvers.gpu.staged import (
     power_of_two,
     powers_of_two,
     reach,
-    stage,
     tensor,
     whole,
 )
-from skipjack.solvers.gpu.vector_orders import broadcast_cost, flat_cost
 
 _MODULE = "elementwise"
 _VECTOR_BYTES = 16
@@ -44,7 +40,7 @@ _MOST_LAUNCHES = 4096
 _HINTS = ("", "evict_first")
 
 
-class TritonElementwise(StagedSolver):
+class TritonElementwise(StagedGpuSolver):
     """Blocks of one long array, or tiles of rows and columns where operands are broadcast.
 
     ``vectors`` is how many accesses of 16 bytes a thread makes in each array.
@@ -100,12 +96,22 @@ class TritonElementwise(StagedSolver):
         options = reach(problem, device)
         if _is_flat(nest):
             constants |= {"NARROW": is_narrow(problem), "BLOCK": elements}
-            function = Function(_MODULE, "flat", constants, warps, options)
-            return [_flat(problem, nest, function, elements)]
+            grid = (cdiv(nest.output.tensor.size, elements),)
+            given = _flat(problem, nest)
+            return [Stage("flat", _MODULE, "flat", grid, given, constants, warps, options=options)]
         wide = whole(config["columns"])
         high = max(1, elements // wide)
         return [
-            tile.stage(Function(_MODULE, "broadcast", constants, warps, options), high, wide)
+            Stage(
+                "broadcast",
+                _MODULE,
+                "broadcast",
+                (tile.programs(high, wide),),
+                tile.given(),
+                {**constants, **tile.constants(high, wide)},
+                warps,
+                options=options,
+            )
             for tile in _tiles(problem, nest)
         ]
 
@@ -122,15 +128,14 @@ def _is_flat(nest: Nest) -> bool:
     return len(loops) == 1 and all(access.stride(loops[0]) == 1 for access in nest.inputs)
 
 
-def _flat(problem: Problem, nest: Nest, function: Function, elements: int) -> Stage:
+def _flat(problem: Problem, nest: Nest) -> Arguments:
     names = [access.tensor.name for access in nest.inputs]
-    given: dict[str, Given] = {
+    return {
         "x": tensor(names[0], problem),
         "y": tensor(names[1], problem) if len(names) > 1 else None,
         "out": tensor("out", problem),
-        "n": nest.output.tensor.size,
+        "n": size(nest.output.tensor.size),
     }
-    return stage("flat", function, cdiv(nest.output.tensor.size, elements), given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,22 +151,32 @@ class _Tile:
     def loops(self) -> tuple[tuple[str, int], ...]:
         return self.nest.loops[-_AXES - 1 :]
 
-    def stage(self, function: Function, high: int, wide: int) -> Stage:
-        *outer, (inner, columns) = self.loops
-        rows = prod(size for _, size in outer)
-        sizes = [1] * (_AXES - len(outer)) + [size for _, size in outer]
+    @property
+    def rows(self) -> int:
+        return prod(length for _, length in self.loops[:-1])
+
+    def programs(self, high: int, wide: int) -> int:
+        return cdiv(self.rows, high) * cdiv(self.loops[-1][1], wide)
+
+    def given(self) -> Arguments:
+        *outer, (_, columns) = self.loops
+        lengths = [1] * (_AXES - len(outer)) + [length for _, length in outer]
         x, y = self.nest.inputs
-        given: dict[str, Given] = {
+        return {
             "x": self._memory(0),
             "y": self._memory(1),
             "out": self._memory(2),
-            "rows": rows,
-            "columns": columns,
-            **dict(zip("abcd", sizes[1:], strict=True)),
+            "rows": size(self.rows),
+            "columns": size(columns),
+            **{axis: size(length) for axis, length in zip("abcd", lengths[1:], strict=True)},
             **self._strides(x, "x"),
             **self._strides(y, "y"),
         }
-        tile: Constants = {
+
+    def constants(self, high: int, wide: int) -> Constants:
+        *outer, (inner, _) = self.loops
+        x, y = self.nest.inputs
+        return {
             "AXES": 1 if len(outer) <= 1 else _AXES,
             "X_ROW": self._has_rows(x),
             "X_COLUMN": x.stride(inner) == 1,
@@ -170,22 +185,23 @@ class _Tile:
             "ROWS": high,
             "COLUMNS": wide,
         }
-        compiled = replace(function, constants={**function.constants, **tile})
-        return stage("broadcast", compiled, cdiv(rows, high) * cdiv(columns, wide), given)
 
     def _has_rows(self, access: Access) -> bool:
         return any(access.stride(loop) for loop, _ in self.loops[:-1])
 
-    def _strides(self, access: Access, letter: str) -> dict[str, int]:
+    def _strides(self, access: Access, letter: str) -> Arguments:
         strides = [access.stride(loop) for loop, _ in self.loops[:-1]]
         padded = [0] * (_AXES - len(strides)) + strides
-        return {f"{letter}{axis}": stride for axis, stride in zip("abcde", padded, strict=True)}
+        return {
+            f"{letter}{axis}": size(stride) for axis, stride in zip("abcde", padded, strict=True)
+        }
 
-    def _memory(self, at: int) -> Memory:
+    def _memory(self, at: int) -> Given:
         access = (*self.nest.inputs, self.nest.output)[at]
         offset = self.starts[at] * item_bytes(self.problem)
         many = len(self.nest.loops) > _AXES + 1
-        return Memory(Pointer(access.tensor.name, offset), self.problem.dtype, aligned=not many)
+        type_ = TRITON_TYPES[self.problem.dtype]
+        return array(type_, Pointer(access.tensor.name, offset), aligned=not many)
 
 
 def _tiles(problem: Problem, nest: Nest) -> list[_Tile]:

@@ -18,25 +18,20 @@ from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.core.space import Space
 from skipjack.operations.reduce import Reduce
-from skipjack.solvers.gpu.staged import (
+from skipjack.solvers.gpu.stage import Arguments, Given, Stage, StagedGpuSolver, size
+from skipjack.solvers.gpu.vector_orders import column_sum_cost, row_sum_cost
+from skipjack.solvers.gpu.vectors import (
     Constants,
-    Function,
-    Given,
-    Memory,
-    Stage,
-    StagedSolver,
-    Whole,
     cdiv,
     lanes,
     power_of_two,
     powers_of_two,
     reach,
+    real,
     scratch,
-    stage,
     tensor,
     whole,
 )
-from skipjack.solvers.gpu.vector_orders import column_sum_cost, row_sum_cost
 
 _LONG = 2**31
 _MOST_EACH = 64
@@ -72,7 +67,7 @@ class _Tile:
     hint: str = ""
 
 
-class TritonReduce(StagedSolver):
+class TritonReduce(StagedGpuSolver):
     """``waves`` is how many programs parts may make for each unit, or 0 for no parts."""
 
     name = "triton_reduce"
@@ -139,8 +134,8 @@ class _Chain:
         for at, axis in enumerate(axes):
             last = at == len(axes) - 1
             tile = tile if at == 0 else self._small(axis)
-            size = axis.outer * tile.parts * axis.inner
-            to = tensor("out", self.problem) if last else scratch(f"part{at}", size, self.problem)
+            left = axis.outer * tile.parts * axis.inner
+            to = tensor("out", self.problem) if last else scratch(f"part{at}", left, self.problem)
             yield self._stage(at, last, axis, tile, source, to)
             source = to
 
@@ -155,7 +150,7 @@ class _Chain:
         return _Tile(rows, columns, max(1, min(4, rows * columns // 256)))
 
     def _stage(
-        self, at: int, last: bool, axis: Axis, tile: _Tile, source: Memory, to: Memory
+        self, at: int, last: bool, axis: Axis, tile: _Tile, source: Given, to: Given
     ) -> Stage:
         nest = _nest(self.problem)
         finish, scale = _finish(nest.epilogue) if last else ("", 1.0)
@@ -170,27 +165,36 @@ class _Chain:
         step = tile.columns if axis.is_rows else tile.rows
         chunk = cdiv(cdiv(axis.length, tile.parts), step) * step
         long = axis.length + chunk >= _LONG
-        numbers: dict[str, Given] = {
-            "chunk": Whole(chunk, long),
-            "parts": tile.parts,
-            "scale": scale,
+        numbers: Arguments = {
+            "chunk": size(chunk, long),
+            "parts": size(tile.parts),
+            "scale": real(scale, self.problem),
         }
-        length: dict[str, Given] = {"length": Whole(axis.length, long)}
+        length: Arguments = {"length": size(axis.length, long)}
         if axis.is_rows:
             constants |= {
                 "BLOCK": tile.columns,
                 "LOOP": chunk > tile.columns,
             }
-            sizes: dict[str, Given] = {"outer": axis.outer, **length}
+            sizes: Arguments = {"outer": size(axis.outer), **length}
             grid = cdiv(axis.outer, tile.rows) * tile.parts
         else:
             constants |= {"COLUMNS": tile.columns}
-            sizes = {**length, "inner": axis.inner}
+            sizes = {**length, "inner": size(axis.inner)}
             grid = cdiv(axis.inner, tile.columns) * tile.parts * axis.outer
         name = "rows" if axis.is_rows else "columns"
-        function = Function("reduce", name, constants, tile.warps, reach(self.problem, self.device))
-        given: dict[str, Given] = {"x": source, "out": to, **sizes, **numbers}
-        return stage(f"{name}{at}", function, grid, given)
+        options = reach(self.problem, self.device)
+        given: Arguments = {"x": source, "out": to, **sizes, **numbers}
+        return Stage(
+            f"{name}{at}",
+            "reduce",
+            name,
+            (grid,),
+            given,
+            constants,
+            tile.warps,
+            options=options,
+        )
 
 
 def axes_of(nest: Nest) -> list[Axis]:

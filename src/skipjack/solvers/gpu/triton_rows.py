@@ -15,22 +15,19 @@ from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.core.space import Space
 from skipjack.operations.normalization import RowOperation
-from skipjack.solvers.gpu.staged import (
+from skipjack.solvers.gpu.stage import Arguments, Stage, StagedGpuSolver, size
+from skipjack.solvers.gpu.vector_orders import rows_cost
+from skipjack.solvers.gpu.vectors import (
     Constants,
-    Function,
-    Given,
-    Stage,
-    StagedSolver,
     cdiv,
     lanes,
     power_of_two,
     powers_of_two,
     reach,
-    stage,
+    real,
     tensor,
     whole,
 )
-from skipjack.solvers.gpu.vector_orders import rows_cost
 
 _LONGEST = 2**31
 _WHOLE = 32768
@@ -38,7 +35,7 @@ _WHOLE = 32768
 _HINTS = ("", "evict_first")
 
 
-class TritonRows(StagedSolver):
+class TritonRows(StagedGpuSolver):
     """Rows of a power of two are held as a whole, or gone over twice in shorter blocks.
 
     The length of a row is a constant of the kernel that holds it. ``resident`` programs on each
@@ -113,27 +110,34 @@ class TritonRows(StagedSolver):
         if config["registers"]:
             options["maxnreg"] = whole(config["registers"])
         if block < columns:
-            function = Function(module, "long", constants, warps, options)
-            return [stage("long", function, count, {**given, **sizes})]
+            given |= sizes
+            return [
+                Stage("long", module, "long", (count,), given, constants, warps, options=options)
+            ]
         groups = cdiv(count, rows)
         constants |= {"ROWS": rows, "EVEN": block == columns, "PERSISTENT": bool(resident)}
-        function = Function(module, "whole", constants, warps, options)
         grid = min(groups, device.units * resident) if resident else groups
-        return [stage("whole", function, grid, {**given, "count": count, **sizes})]
+        given |= {"count": size(count), **sizes}
+        return [Stage("whole", module, "whole", (grid,), given, constants, warps, options=options)]
 
 
-def _given(problem: Problem) -> tuple[str, dict[str, Given], dict[str, Given]]:
+def _given(problem: Problem) -> tuple[str, Arguments, Arguments]:
     """The module of the kernel, its arrays and its sizes."""
     columns = problem.shape[-1]
     names = [array.name for array in operations.get(problem.operation).inputs(problem)]
     if "dy" in names:
         arrays = {name: tensor(name, problem) for name in (*names, "out")}
-        return "gradients.rows", {**arrays}, {"columns": columns}
-    given: dict[str, Given] = {
+        return "gradients.rows", {**arrays}, {"columns": size(columns)}
+    given: Arguments = {
         name: tensor(name, problem) if name in names else None for name in ("x", "gamma", "beta")
     }
     eps = float(dict(problem.attributes).get("eps", "0"))
     written = {one.name: one.dtype for one in operations.outputs(problem)}
     for name in ("out", "mean", "invstd"):
         given[name] = tensor(name, problem, written[name]) if name in written else None
-    return "rows", given, {"columns": columns, "share": 1.0 / columns, "eps": eps}
+    sizes: Arguments = {
+        "columns": size(columns),
+        "share": real(1.0 / columns, problem),
+        "eps": real(eps, problem),
+    }
+    return "rows", given, sizes

@@ -15,7 +15,7 @@ from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.gpu.architectures import KNOWN
-from skipjack.solvers.gpu.staged import cdiv, item_bytes, lanes, power_of_two, whole
+from skipjack.solvers.gpu.vectors import cdiv, item_bytes, lanes, power_of_two, whole
 
 if TYPE_CHECKING:
     from skipjack.solvers.gpu.triton_reduce import Axis

@@ -11,23 +11,20 @@ from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.core.space import Space
 from skipjack.operations import get, outputs
-from skipjack.solvers.gpu.staged import (
+from skipjack.solvers.gpu.stage import Arguments, Stage, StagedGpuSolver, size
+from skipjack.solvers.gpu.vector_orders import row_gradients_cost
+from skipjack.solvers.gpu.vectors import (
     Constants,
-    Function,
-    Given,
-    Stage,
-    StagedSolver,
     cdiv,
     lanes,
     power_of_two,
     powers_of_two,
     reach,
+    real,
     scratch,
-    stage,
     tensor,
     whole,
 )
-from skipjack.solvers.gpu.vector_orders import row_gradients_cost
 
 _MODULE = "gradients.layernorm"
 _WIDEST = {"f64": 4096}
@@ -37,7 +34,7 @@ _HINTS = ("", "evict_first")
 _JOIN_PARTS, _JOIN_COLUMNS = 64, 32
 
 
-class TritonLayerNormBackward(StagedSolver):
+class TritonLayerNormBackward(StagedGpuSolver):
     """``resident`` programs on each unit go over all rows and sum what belongs to the columns.
 
     A second kernel adds these sums up.
@@ -86,7 +83,7 @@ class TritonLayerNormBackward(StagedSolver):
         rows, block = whole(config["rows"]), power_of_two(columns)
         parts = min(cdiv(count, rows), device.units * whole(config["resident"]))
         sums = scratch("sums", 2 * parts * columns, problem)
-        arrays: dict[str, Given] = {
+        arrays: Arguments = {
             one.name: tensor(one.name, problem, one.dtype)
             for one in (*get(problem.operation).inputs(problem), *outputs(problem))
         }
@@ -98,13 +95,30 @@ class TritonLayerNormBackward(StagedSolver):
             "EVEN": block == columns,
             "HINT": str(config["hint"]),
         }
-        first = Function(_MODULE, "partial", constants, whole(config["warps"]), options)
+        warps = whole(config["warps"])
         tile: Constants = {"ROWS": _JOIN_PARTS, "BLOCK": _JOIN_COLUMNS}
-        second = Function(_MODULE, "join", tile, 4, options)
-        sizes: dict[str, Given] = {"count": count, "columns": columns, "share": 1.0 / columns}
+        sizes: Arguments = {
+            "count": size(count),
+            "columns": size(columns),
+            "share": real(1.0 / columns, problem),
+        }
         tiles = 2 * cdiv(columns, _JOIN_COLUMNS)
-        ends: dict[str, Given] = {"sums": sums, **written, "columns": columns, "parts": parts}
+        ends: Arguments = {
+            "sums": sums,
+            **written,
+            "columns": size(columns),
+            "parts": size(parts),
+        }
         return [
-            stage("partial", first, parts, {**arrays, "sums": sums, **sizes}),
-            stage("join", second, tiles, ends),
+            Stage(
+                "partial",
+                _MODULE,
+                "partial",
+                (parts,),
+                {**arrays, "sums": sums, **sizes},
+                constants,
+                warps,
+                options=options,
+            ),
+            Stage("join", _MODULE, "join", (tiles,), ends, tile, options=options),
         ]
