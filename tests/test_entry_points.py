@@ -47,17 +47,17 @@ def command(*arguments: str) -> str:
 
 
 ENTRY_POINTS = [
-    EntryPoint("help", command("--help"), 60, ("numpy", "sqlalchemy", "rich", "pydantic")),
+    EntryPoint("help", command("--help"), 62, ("numpy", "sqlalchemy", "rich", "pydantic")),
     EntryPoint(
         "bank list",
         command("bank", "list"),
-        89,
+        91,
         ("numpy", "sqlalchemy", "rich.progress", "pydantic"),
     ),
     EntryPoint(
         "status",
         command("status"),
-        122,
+        132,
         (
             *("numpy", "llvmlite", "rich.progress", "pydantic", "sqlalchemy.orm"),
             *("sqlalchemy.dialects.mysql", "sqlalchemy.dialects.postgresql"),
