@@ -17,7 +17,7 @@ from skipjack.core.device import Device
 from skipjack.fleet.engine import Done, Host, RunningLog, Slot
 from skipjack.fleet.images.container_engine import ready_engine
 from skipjack.fleet.images.identity import Identity, identity
-from skipjack.fleet.records import FIND
+from skipjack.fleet.records import JobKind
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
 from skipjack.fleet.work.assignment import DeviceAssignment
@@ -91,7 +91,7 @@ class PlayedFleet:
         if task.stage is Stage.BUILD:
             return Outcome(task.job, task.stage, facts=FACTS)
         result: dict[str, Any] = {"status": "banked"}
-        if task.plan.solver == FIND:
+        if task.plan.kind is JobKind.FIND:
             found = {"status": "ok", "workspace_bytes": 0, "config": {}, "spread": 0.01}
             result["solvers"] = [{"solver": "tiled", "time_ns": 5e4, "samples": 24, **found}]
         return Outcome(

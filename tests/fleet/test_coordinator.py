@@ -376,7 +376,7 @@ def test_jobs_for_a_device_that_nobody_builds_for_wait(store: Store) -> None:
 def test_jobs_of_miopen_pass_any_builder(store: Store, tmp_path: Path) -> None:
     """Triton does not know the device, and nobody has seen one."""
     ours, theirs = "matmul:8x8x8:f32", "matmul:9x8x8:f32"
-    jobs = [Plan(ours, "gfx900/56"), Plan(theirs, "gfx900/56", "miopen", "miopen")]
+    jobs = [Plan(ours, "gfx900/56"), Plan(theirs, "gfx900/56", "miopen", driver="miopen")]
     store.add_jobs(Label("g", "me"), jobs)
     engine = PlayedEngine()
     summary = run(store, engine, replace(REQUEST, label="g", stages=(Stage.BUILD,)))

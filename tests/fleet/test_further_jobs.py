@@ -11,7 +11,7 @@ import pytest
 from skipjack.bank import FIND as RANKING
 from skipjack.bank import Bank, BankEntry
 from skipjack.fleet.further_jobs import make_finds, make_kernels, make_searches
-from skipjack.fleet.records import FIND, KERNELS, JobKind, Known, Label, Plan
+from skipjack.fleet.records import JobKind, Known, Label, Plan
 from skipjack.fleet.states import State
 from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.opening import open_store
@@ -36,23 +36,23 @@ def store(user_dir: Path) -> Iterator[Store]:
         yield opened
 
 
-def plans(store: Store, solver: str) -> list[Plan]:
-    return [plan for plan in store.plans_of("l") if plan.solver == solver]
+def plans(store: Store, kind: JobKind) -> list[Plan]:
+    return [plan for plan in store.plans_of("l") if plan.kind is kind]
 
 
 def test_every_problem_on_every_device_gets_one_find_with_the_largest_budget(store: Store) -> None:
     made = make_finds(store, "l")
     assert (made.problems, made.made, made.left_out) == (2, 2, 0)
-    first, second = plans(store, FIND)
+    first, second = plans(store, JobKind.FIND)
     assert (first.budget, first.round, first.searcher) == (16, 8, "auto")
-    assert replace(second, solver="auto") == TUNED[2]
+    assert replace(second, kind=JobKind.TUNE) == TUNED[2]
     assert make_finds(store, "l").made == 0, "they are there"
 
 
 def test_finds_and_kernels_are_made_for_some_devices(store: Store) -> None:
     store.add_jobs(Label("l", "me"), [Plan(KEYS[0], "skylake/1")])
     assert make_finds(store, "l", devices=["skylake/1"]).made == 1
-    assert [plan.device for plan in plans(store, FIND)] == ["skylake/1"]
+    assert [plan.device for plan in plans(store, JobKind.FIND)] == ["skylake/1"]
     assert make_searches(store, "l", devices=["skylake/1"]).made == 0
     assert make_kernels(store, "l", devices=["skylake/1"]).problems == 1
 
@@ -66,7 +66,9 @@ def test_what_the_bank_ranks_today_is_left_out_of_a_hybrid_find(
     bank.add([replace(new, kind=RANKING), replace(new, problem=KEYS[1])])
     made = make_finds(store, "l", hybrid=bank)
     assert (made.made, made.left_out) == (1, 1)
-    assert [plan.problem for plan in plans(store, FIND)] == [KEYS[1]], "a tuning is no ranking"
+    assert [plan.problem for plan in plans(store, JobKind.FIND)] == [KEYS[1]], (
+        "a tuning is no ranking"
+    )
 
 
 class Judged:
@@ -103,6 +105,6 @@ def test_winners_are_packed_and_fresh_ones_begin_as_if_started_over(store: Store
     judged = Judged(store, {KEYS[0]: find_solver("nest").version})
     packed = make_kernels(judged, "l", fresh=True)  # type: ignore[arg-type]
     assert (packed.made, packed.left_out) == (1, 1)
-    (job,) = [job for job in store.jobs(label="l") if job.plan.solver == KERNELS]
+    (job,) = [job for job in store.jobs(label="l") if job.plan.kind is JobKind.KERNELS]
     assert (job.plan.problem, job.standing.epoch) == (KEYS[0], 1)
     assert store.live("l", JobKind.KERNELS) == {State.NEW: 1}

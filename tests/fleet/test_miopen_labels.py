@@ -71,7 +71,7 @@ class Fleet:
                     self._owner, [settlement_of(claim, Done(claim.slot, claim.job, outcome))]
                 )
         done = self.store.jobs(label="L", state=State.EVALUATED)
-        return [job for job in done if JobKind.of(job.plan.solver) is kind]
+        return [job for job in done if job.plan.kind is kind]
 
     def close(self) -> None:
         for worker in self._workers.values():
@@ -99,7 +99,7 @@ def test_a_label_is_searched_ranked_and_packed_by_miopen(fleet: Fleet, tmp_path:
 
     assert make_finds(store, "L").made == 2
     found = fleet.run(JobKind.FIND)
-    assert [job.plan.searcher for job in found] == ["miopen", "miopen"]
+    assert [job.plan.driver for job in found] == ["miopen", "miopen"]
     # A find without the parameters of the search would have slower times.
     assert {job.best_ns for job in found} == {job.best_ns for job in searched}
 
@@ -146,7 +146,7 @@ def test_a_label_with_jobs_of_ours_is_ranked_by_us(fleet: Fleet, tmp_path: Path)
         fleet.store.add_jobs(Label("L", "me"), planned.plans)
     assert make_finds(fleet.store, "L").made == 2
     plans = fleet.store.plans_of("L")
-    assert {plan.searcher for plan in plans if plan.solver == "find"} == {"auto"}
+    assert {plan.driver for plan in plans if plan.kind is JobKind.FIND} == {""}
 
 
 def test_jobs_for_gpus_that_triton_does_not_know_are_miopens_alone(
@@ -159,5 +159,5 @@ def test_jobs_for_gpus_that_triton_does_not_know_are_miopens_alone(
     with pytest.raises(UsageError, match="MIOpen itself may: --solver miopen"):
         plan_jobs(fleet.store, everything, Terms(("gfx900/56",)))
     planned = plan_jobs(fleet.store, everything, Terms(("gfx900/56",), "miopen"))
-    assert {(plan.solver, plan.searcher) for plan in planned.plans} == {("miopen", "miopen")}
+    assert {(plan.solver, plan.driver) for plan in planned.plans} == {("miopen", "miopen")}
     assert (len(planned.plans), planned.not_applicable) == (2, 1)

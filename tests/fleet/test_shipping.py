@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from skipjack.fleet.records import KERNELS
+from skipjack.fleet.records import JobKind
 from skipjack.fleet.shipping import winners
 from skipjack.fleet.store.claims.artifacts import Fetched
 from skipjack.fleet.store.jobs.verdicts import JobVerdict
@@ -37,7 +37,9 @@ class Shelf:
         yield JobVerdict(1, problem, "sm_90/132", "auto", self._verdict, "tools", "today")
         if self._packed:
             plain = {**self._verdict, "vendor": "", "vendor_ns": None, "as_called": None}
-            yield JobVerdict(2, problem, "sm_90/132", KERNELS, plain, "tools", "today")
+            yield JobVerdict(
+                2, problem, "sm_90/132", "auto", plain, "tools", "today", "", JobKind.KERNELS
+            )
 
     def artifacts(self, digests: Iterable[str]) -> Fetched:
         return Fetched(dict.fromkeys(digests, DATA), {})

@@ -12,7 +12,7 @@ from skipjack.bank import FIND as RANKING
 from skipjack.bank import Bank
 from skipjack.core.device import Device
 from skipjack.errors import SkipjackError
-from skipjack.fleet.records import FIND, KERNELS, JobKind, Known, Label, Plan
+from skipjack.fleet.records import AUTO, JobKind, Known, Label, Plan
 from skipjack.fleet.states import State
 from skipjack.fleet.store.jobs.aborting import ResetCount
 from skipjack.fleet.store.jobs.jobs import AddedJobs
@@ -107,13 +107,13 @@ def make_finds(
     is not measured again: of another label it is taken over, and what this bank has is left out.
     """
     owner, plans = store.label(label), _plans(store, label, devices)
-    wanted = _wanted(plans, FIND)
-    missing = _missing(wanted, plans, FIND)
+    wanted = _wanted(plans, JobKind.FIND)
+    missing = _missing(wanted, plans, JobKind.FIND)
     again = _start_over(store, label, JobKind.FIND, devices) if fresh else 0
     taken = left = 0
     if hybrid is not None:
         taken = _take_over(store, label, missing)
-        missing = _missing(wanted, store.plans_of(label), FIND) if taken else missing
+        missing = _missing(wanted, store.plans_of(label), JobKind.FIND) if taken else missing
         unranked = [plan for plan in missing if not _banked(store, label, hybrid, plan)]
         left, missing = len(missing) - len(unranked), unranked
     made = store.add_jobs(owner, missing).added if missing else 0
@@ -124,8 +124,8 @@ def make_searches(store: Jobs, label: str, *, devices: Sequence[str] = ()) -> Fu
     """Find jobs for what has no winner that could be built today; outdated rankings start over."""
     owner, plans = store.label(label), _plans(store, label, devices)
     winners = store.winners(label)
-    lost = _without_winner(winners, _wanted(plans, FIND))
-    missing = _missing(lost, plans, FIND)
+    lost = _without_winner(winners, _wanted(plans, JobKind.FIND))
+    missing = _missing(lost, plans, JobKind.FIND)
     outdated = [(plan.problem, plan.device) for plan in lost if plan not in missing]
     again = _again(store, label, JobKind.FIND, [pair for pair in outdated if pair in winners])
     taken = _take_over(store, label, missing)
@@ -141,9 +141,9 @@ def make_kernels(
     So is one that was not there when its job was begun. `fresh` has all of them compiled again.
     """
     owner, plans = store.label(label), _plans(store, label, devices)
-    wanted, winners = _wanted(plans, KERNELS), store.winners(label)
+    wanted, winners = _wanted(plans, JobKind.KERNELS), store.winners(label)
     lost = set(_without_winner(winners, wanted))
-    missing = [plan for plan in _missing(wanted, plans, KERNELS) if plan not in lost]
+    missing = [plan for plan in _missing(wanted, plans, JobKind.KERNELS) if plan not in lost]
     if fresh:
         again = _start_over(store, label, JobKind.KERNELS, devices)
     else:
@@ -163,15 +163,15 @@ def _plans(store: Jobs, label: str, devices: Sequence[str]) -> list[Plan]:
     return [plan for plan in store.plans_of(label) if not devices or plan.device in devices]
 
 
-def _wanted(plans: Sequence[Plan], solver: str) -> list[Plan]:
+def _wanted(plans: Sequence[Plan], kind: JobKind) -> list[Plan]:
     """One plan for each problem on each device, with the largest budget of its jobs."""
     wanted: dict[Pair, Plan] = {}
     for plan in sorted(plans, key=lambda plan: plan.by_miopen):  # it does what nobody else is for
-        if JobKind.of(plan.solver) is not JobKind.TUNE:
+        if plan.kind is not JobKind.TUNE:
             continue
-        suits_all = plan.solver == "auto" or plan.by_miopen
-        searcher = plan.searcher if suits_all else "auto"
-        first = replace(plan, solver=solver, searcher=searcher)
+        suits_all = plan.solver == AUTO or plan.by_miopen
+        searcher = plan.searcher if suits_all else AUTO
+        first = replace(plan, kind=kind, solver=AUTO, searcher=searcher)
         known = wanted.setdefault((plan.problem, plan.device), first)
         if plan.budget > known.budget:
             wanted[plan.problem, plan.device] = replace(
@@ -180,8 +180,8 @@ def _wanted(plans: Sequence[Plan], solver: str) -> list[Plan]:
     return list(wanted.values())
 
 
-def _missing(wanted: Sequence[Plan], plans: Sequence[Plan], solver: str) -> list[Plan]:
-    there = {(plan.problem, plan.device) for plan in plans if plan.solver == solver}
+def _missing(wanted: Sequence[Plan], plans: Sequence[Plan], kind: JobKind) -> list[Plan]:
+    there = {(plan.problem, plan.device) for plan in plans if plan.kind is kind}
     return [plan for plan in wanted if (plan.problem, plan.device) not in there]
 
 

@@ -15,7 +15,7 @@ from skipjack.core.device import Device, parse_device_name
 from skipjack.core.dtypes import DTYPES, listed
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
-from skipjack.fleet.records import MIOPEN, JobKind, Plan
+from skipjack.fleet.records import AUTO, MIOPEN, JobKind, Plan
 from skipjack.fleet.store.jobs.problems import ProblemRow
 from skipjack.fleet.store.machines.devices import SeenClass, by_name, several, told_apart
 from skipjack.fleet.toolchain import toolchain
@@ -28,7 +28,7 @@ from skipjack.solvers import find_solver, is_for, names, refusal
 from skipjack.solvers.gpu.triton_solver import TritonSolver
 from skipjack.solvers.solver import BuildingSolver, DrivingSolver, Solver
 
-AUTO, ALL = "auto", "all"
+ALL = "all"
 DIRECTIONS = ("fwd", "bwd", "wrw")
 
 
@@ -135,7 +135,7 @@ def plan_jobs(store: Problems, selection: Selection, terms: Terms) -> Planned:
     copied = list(selection.missed)
     if selection.from_label:
         copied = store.plans_of(selection.from_label)
-    copied = [plan for plan in copied if JobKind.of(plan.solver) is JobKind.TUNE]
+    copied = [plan for plan in copied if plan.kind is JobKind.TUNE]
     devices = terms.devices or tuple(plan.device for plan in copied)
     wished = map(str.strip, (terms.solver or "").split(","))
     solvers_named = {*wished, *(plan.solver for plan in copied)}
@@ -160,9 +160,10 @@ def plan_jobs(store: Problems, selection: Selection, terms: Terms) -> Planned:
 
 
 def _for_solver(draft: Plan, name: str) -> Plan:
-    """MIOpen searches by itself, also in the further jobs that a label gets; nobody else by it."""
-    searcher = AUTO if draft.by_miopen else draft.searcher
-    return replace(draft, solver=name, searcher=MIOPEN if name == MIOPEN else searcher)
+    """MIOpen does jobs by itself, also the further ones that a label gets."""
+    if name == MIOPEN:
+        return replace(draft, solver=name, searcher=AUTO, driver=MIOPEN)
+    return replace(draft, solver=name, driver="")
 
 
 def _check(selection: Selection) -> None:
@@ -329,8 +330,8 @@ def _named(wish: str) -> Sequence[Solver]:
 
 def _with_jobs(name: str) -> Solver:
     """A solver that jobs can be made for: one that builds, or a program of its own."""
-    if (kind := JobKind.of(name)) is not JobKind.TUNE:
-        option = "--find" if kind is JobKind.FIND else "--kernel-cache"
+    if name in (JobKind.FIND, JobKind.KERNELS):
+        option = "--find" if name == JobKind.FIND else "--kernel-cache"
         raise UsageError(
             f"{name} is no solver: load the jobs without it, then skipjack run -l LABEL {option}"
         )

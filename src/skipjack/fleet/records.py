@@ -15,23 +15,20 @@ LONGEST_LOG = 64 << 10
 """Characters that are kept of one stage's log of one round; the end of it counts."""
 
 
+AUTO = "auto"
+"""In the place of a solver or a searcher: as usual."""
 MIOPEN = "miopen"
-"""The solver whose jobs a program of its own does; also the searcher of finds and kernels by it."""
-FIND, KERNELS = "find", "kernels"
-"""Words that stand in the place of a solver: rank all of them; build the winner to be shipped."""
+"""The driver of jobs that MIOpenDriver does, and the solver of its tunings."""
 
 
 class JobKind(StrEnum):
     """What a job is for; a run does jobs of one kind."""
 
     TUNE = "tune"
-    FIND = FIND
-    KERNELS = KERNELS
-
-    @classmethod
-    def of(cls, solver: str) -> JobKind:
-        """The kind of a job with this word for its solver."""
-        return cls(solver) if solver in (FIND, KERNELS) else cls.TUNE
+    FIND = "find"
+    """All solvers are ranked."""
+    KERNELS = "kernels"
+    """The winner is built to be shipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +49,32 @@ class Plan:
     """Its key."""
     device: str
     """As ``znver4/1``."""
-    solver: str = "auto"
-    """``auto``: those that promise something race, as in a tuning. ``find`` and ``kernels``
-    are no solvers but what else a job may be for."""
-    searcher: str = "auto"
+    solver: str = AUTO
+    """``auto``: those that promise something race, as in a tuning."""
+    searcher: str = AUTO
     seed: int = 0
     budget: int = 32
     """Trials in all."""
     round: int = 32
     """Trials that are asked for at once."""
+    kind: JobKind = JobKind.TUNE
+    driver: str = ""
+    """The program that does the job by itself, as ``miopen``; empty: Skipjack's workers do it."""
 
     @property
     def by_miopen(self) -> bool:
         """Whether MIOpenDriver does the job."""
-        return MIOPEN in (self.solver, self.searcher)
+        return self.driver == MIOPEN
+
+    @property
+    def shown_solver(self) -> str:
+        """What tables have in the column of solvers: the kind, unless it is a tuning."""
+        return self.solver if self.kind is JobKind.TUNE else str(self.kind)
+
+    @property
+    def shown_searcher(self) -> str:
+        """Likewise of searchers: the driver, if there is one."""
+        return self.driver or self.searcher
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from skipjack.bank.kernel_db import KernelRecord, gain_of
 from skipjack.errors import ProblemError, StorageError, UsageError
-from skipjack.fleet.records import FIND, KERNELS, Known
+from skipjack.fleet.records import JobKind, Known
 from skipjack.fleet.winners import same_kernel, winner_of
 from skipjack.operations import parse
 from skipjack.solvers import find_solver
@@ -83,12 +83,12 @@ def winning(store: Shelves, label: str, device: str | None = None) -> list[Winne
 def _chosen(verdicts: Sequence[JobVerdict]) -> Winner | None:
     """Of all builds for a problem and a device, that of what `winner_of` says is to ship."""
     built = [
-        Winner(record, verdict.toolchain, verdict.solver == KERNELS)
+        Winner(record, verdict.toolchain, verdict.kind is JobKind.KERNELS)
         for verdict in verdicts
         if (record := _record(verdict))
     ]
     newest_first = sorted(verdicts, key=lambda one: (one.updated, one.job), reverse=True)
-    known = winner_of([(one.solver, one.result) for one in newest_first])
+    known = winner_of([(one.kind, one.result) for one in newest_first])
     fitting = [one for one in built if known is None or same_kernel(one.known, known)]
     # If the winner left no code behind, another that did is better than none.
     best = min(fitting or built, key=lambda one: one.rank, default=None)
@@ -129,7 +129,7 @@ def _record(job: JobVerdict) -> KernelRecord | None:
     from skipjack.fleet.store.machines.devices import by_name, of_record
 
     verdict: Mapping[str, Any] = job.result
-    if job.solver == FIND:  # a library may be first; what ships is the fastest that was built
+    if job.kind is JobKind.FIND:  # a library may be first; what ships is the fastest that was built
         verdict = {**(verdict.get("verdict") or {}), "problem": job.problem}
     code = verdict.get("code")
     if not code:

@@ -10,11 +10,13 @@ from typing import Any
 from skipjack.core.device import Device
 from skipjack.errors import StorageError
 from skipjack.execute.wire import Message
-from skipjack.fleet.records import Known, Plan
+from skipjack.fleet.records import AUTO, MIOPEN, JobKind, Known, Plan
 from skipjack.fleet.states import Stage
 from skipjack.reading import Field, described
 
-FORMAT = 1
+FORMAT = 2
+"""Since 2 a plan has a kind and a driver; 1 is read too, from bundles."""
+_WITHOUT_KIND = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ class Task:
     def of(cls, message: Message) -> Task:
         """What `message` made; machine code that does not match its digest is refused."""
         body, artifacts = _taken_apart(message, "digests")
+        if message.body["format"] == _WITHOUT_KIND:
+            body = Field({**body.mapping(), "plan": _with_kind(body["plan"].mapping())})
         return body.of(cls, artifacts=artifacts)
 
 
@@ -120,6 +124,19 @@ class Outcome:
         return body.of(cls, artifacts=artifacts)
 
 
+def _with_kind(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """A plan of format 1, where words in the places of solver and searcher told the kind."""
+    solver, searcher = plan.get("solver"), plan.get("searcher")
+    further = solver in (JobKind.FIND, JobKind.KERNELS)
+    return {
+        **plan,
+        "kind": solver if further else str(JobKind.TUNE),
+        "driver": MIOPEN if MIOPEN in (solver, searcher) else "",
+        "solver": AUTO if further else solver,
+        "searcher": AUTO if searcher == MIOPEN else searcher,
+    }
+
+
 def _fields(record: Plan | Device | Known) -> dict[str, Any]:
     """As `asdict` for records that hold no others, at a tenth of its cost."""
     return {one.name: getattr(record, one.name) for one in fields(record)}
@@ -128,7 +145,7 @@ def _fields(record: Plan | Device | Known) -> dict[str, Any]:
 def _taken_apart(message: Message, names: str) -> tuple[Field, dict[str, bytes]]:
     """The record, and the machine code whose digests stand in its field `names`."""
     record = message.body
-    if record.get("format") != FORMAT:
+    if record.get("format") not in (_WITHOUT_KIND, FORMAT):
         raise StorageError(
             f"a task or its outcome has format {described(record.get('format'))}, this Skipjack "
             f"knows {FORMAT}; use the same version on all machines"

@@ -12,8 +12,8 @@ from skipjack.fleet.records import JobKind, Known
 _MOST = 2
 """Configs of one solver that are worth another look."""
 
-Result = tuple[str, Mapping[str, Any]]
-"""What stands in the place of the solver in a job's plan, and what came of the job."""
+Result = tuple[JobKind, Mapping[str, Any]]
+"""The kind of a job, and what came of it."""
 
 
 def winner_of(results: Sequence[Result]) -> Known | None:
@@ -21,14 +21,14 @@ def winner_of(results: Sequence[Result]) -> Known | None:
 
     Results come newest first: of several rankings the first counts.
     """
-    rankings = [_built(result) for solver, result in results if JobKind.of(solver) is JobKind.FIND]
+    rankings = [_built(result) for kind, result in results if kind is JobKind.FIND]
     for verdict in rankings:
         if verdict is not None:
             return known_of(verdict)
     tuned = [
         result
-        for solver, result in results
-        if JobKind.of(solver) is JobKind.TUNE and result.get("code") and result.get("time_ns")
+        for kind, result in results
+        if kind is JobKind.TUNE and result.get("code") and result.get("time_ns")
     ]
     if not tuned:
         return None
@@ -48,8 +48,8 @@ def worth_trying(results: Iterable[Result]) -> tuple[Known, ...]:
 
 
 def _configs(result: Result) -> Iterator[Known]:
-    solver, record = result
-    if JobKind.of(solver) is not JobKind.FIND:
+    kind, record = result
+    if kind is not JobKind.FIND:
         if record.get("solver") and record.get("time_ns"):
             yield known_of(record)
         return

@@ -31,7 +31,8 @@ def row(solver: str, time_ns: float | None, /, **more: Any) -> dict[str, Any]:
 
 
 def verdict(plan: Plan, result: dict[str, Any], job: int = 1) -> JobVerdict:
-    return JobVerdict(job, plan.problem, plan.device, plan.solver, result, "tools 1", "2026-11-15")
+    at = (job, plan.problem, plan.device, plan.solver)
+    return JobVerdict(*at, result, "tools 1", "2026-11-15", "", plan.kind, plan.driver)
 
 
 class Verdicts:

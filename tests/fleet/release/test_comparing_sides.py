@@ -14,7 +14,7 @@ from made_up import CONV, CONV_KEY, CPU, MATMUL, add_job, row
 from skipjack.bank import Bank, BankEntry
 from skipjack.cli.main import app
 from skipjack.errors import CorruptFileError, SkipjackError, UsageError
-from skipjack.fleet.records import FIND, Plan
+from skipjack.fleet.records import JobKind, Plan
 from skipjack.fleet.release.compare.naming_sides import SideReader
 from skipjack.fleet.release.compare.sides import Side, side_of_label, side_of_path
 from skipjack.fleet.states import State
@@ -30,7 +30,7 @@ OTHER_KEY = CONV_KEY.replace("-4-1x1", "-8-1x1")
 
 def add_find(store: Store, problem: str = CONV, label: str = "L", **times: float) -> None:
     ranking = [row(solver, ns) for solver, ns in times.items()]
-    add_job(store, Plan(problem, CPU, FIND), {"solvers": ranking}, label=label)
+    add_job(store, Plan(problem, CPU, kind=JobKind.FIND), {"solvers": ranking}, label=label)
 
 
 def write_db(path: Path, *records: tuple[str, str, float]) -> Path:
@@ -92,9 +92,9 @@ def test_a_label_without_finds_is_compared_by_its_tunings(shelf: Store) -> None:
 def test_problems_without_a_result_say_why(shelf: Store) -> None:
     add_find(shelf, nest=1.0)
     conv = CONV.replace("n4", "n8")
-    add_job(shelf, Plan(conv, CPU, FIND), state=State.ERROR)
-    add_job(shelf, Plan(MATMUL, CPU, FIND))
-    add_job(shelf, Plan("sum:8x8:f32", CPU, FIND), {"solvers": []})
+    add_job(shelf, Plan(conv, CPU, kind=JobKind.FIND), state=State.ERROR)
+    add_job(shelf, Plan(MATMUL, CPU, kind=JobKind.FIND))
+    add_job(shelf, Plan("sum:8x8:f32", CPU, kind=JobKind.FIND), {"solvers": []})
     absent = side_of_label(shelf, "L").absent
     assert absent == {
         (OTHER_KEY, CPU): "failed: it broke",
@@ -244,7 +244,7 @@ def test_a_word_that_is_a_label_and_a_file_must_be_said(shelf: Store, here: Path
 )
 def test_what_is_not_there_is_said_in_one_sentence(shelf: Store, text: str, said: str) -> None:
     add_find(shelf, nest=1.0)
-    add_job(shelf, Plan(CONV, CPU, FIND), label="empty")
+    add_job(shelf, Plan(CONV, CPU, kind=JobKind.FIND), label="empty")
     with pytest.raises(UsageError, match=said):
         read(text)
 

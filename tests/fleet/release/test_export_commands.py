@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from skipjack.cli.main import app
 from skipjack.errors import UsageError
-from skipjack.fleet.records import Plan
+from skipjack.fleet.records import JobKind, Plan
 from skipjack.fleet.release.results.sources import found_in_file, found_in_label
 from skipjack.fleet.states import State
 from skipjack.fleet.store.store import Store
@@ -46,8 +46,8 @@ def export(shelf: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 def found(shelf: Store) -> Store:
     """Rankings for two devices, and a job that nobody can do."""
     for key, device in ((CONV, CPU), (CONV, GPU), (MATMUL, CPU)):
-        add_job(shelf, Plan(key, device, "find"), RANKING)
-    add_job(shelf, Plan("matmul:1x1x1:f32", CPU, "find"), state=State.NOT_APPLICABLE)
+        add_job(shelf, Plan(key, device, kind=JobKind.FIND), RANKING)
+    add_job(shelf, Plan("matmul:1x1x1:f32", CPU, kind=JobKind.FIND), state=State.NOT_APPLICABLE)
     return shelf
 
 
@@ -110,7 +110,7 @@ def test_one_file_for_all_devices(export: Export, found: Store) -> None:
 
 
 def test_unfinished_jobs_stop_it_unless_a_part_will_do(export: Export, found: Store) -> None:
-    add_job(found, Plan("matmul:2x2x2:f32", CPU, "find"))
+    add_job(found, Plan("matmul:2x2x2:f32", CPU, kind=JobKind.FIND))
     with pytest.raises(UsageError, match="1 of 5 find jobs that are not done"):
         export("find-db", "-l", "L", "-o", "out")
     assert not Path("out").exists()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_up import CONV, CONV_KEY, CPU, MATMUL, Verdicts, row, verdict
 
-from skipjack.fleet.records import Plan
+from skipjack.fleet.records import JobKind, Plan
 from skipjack.fleet.release.formats import MIOPEN, SKIPJACK, Contents, FindOptions, get
 from skipjack.fleet.release.formats.miopen_find import find_records
 from skipjack.fleet.release.results.found import FoundProblem, RankedEntry, ranked
@@ -27,7 +27,7 @@ def find_files(found: Iterable[FoundProblem], form: str, **options: Any) -> Cont
 
 
 def exported(*rows: dict[str, Any], form: str = MIOPEN, **options: Any) -> Contents:
-    job = verdict(Plan(CONV, CPU, "find"), {"solvers": rows})
+    job = verdict(Plan(CONV, CPU, kind=JobKind.FIND), {"solvers": rows})
     return find_files(found_in_label(Verdicts(job), "L"), form, **options)
 
 
@@ -85,7 +85,8 @@ def test_impossible_times_never_get_out(tmp_path: Path) -> None:
 
 def test_what_miopen_has_no_keys_for_is_counted(tmp_path: Path) -> None:
     jobs = [
-        verdict(Plan(key, CPU, "find"), {"solvers": [row("direct", 5.0)]}) for key in (CONV, MATMUL)
+        verdict(Plan(key, CPU, kind=JobKind.FIND), {"solvers": [row("direct", 5.0)]})
+        for key in (CONV, MATMUL)
     ]
     found = list(found_in_label(Verdicts(*jobs), "L"))
     contents = find_files(found, MIOPEN)
@@ -101,12 +102,12 @@ def test_lines_of_miopen_pass_through(tmp_path: Path) -> None:
         "solvers": [row("ConvB<3-6>", 500000.0), row("ConvA", 400000.0)],
         "miopen": {"find_db": [line, other, "half a li"]},
     }
-    job = verdict(Plan(CONV, CPU, "miopen"), mine)
+    job = verdict(Plan(CONV, CPU, "miopen", driver="miopen"), mine)
     contents = find_files(found_in_label(Verdicts(job), "L"), MIOPEN)
     assert text_of(contents, tmp_path) == f"{line}\n{CONV_KEY}_g2=ConvA:1e-1,0,X\n"
     assert contents.counts["impossible_times"] == 1
     # Beside solvers of ours its items stay as they are, each in its place.
-    find = verdict(Plan(CONV, CPU, "find"), {"solvers": [row("direct", 450000.0)]})
+    find = verdict(Plan(CONV, CPU, kind=JobKind.FIND), {"solvers": [row("direct", 450000.0)]})
     contents = find_files(found_in_label(Verdicts(job, find), "L"), MIOPEN)
     items = text_of(contents, tmp_path).splitlines()[0].partition("=")[2].split(";")
     assert items[0] == "ConvA:0.4000,7,X" and items[2] == "ConvB<3-6>:0.50,0,Y"

@@ -8,7 +8,7 @@ from made_up import CONV, CPU, add_job, row
 from skipjack import plugins
 from skipjack.cli.main import app
 from skipjack.errors import UsageError
-from skipjack.fleet.records import Plan
+from skipjack.fleet.records import JobKind, Plan
 from skipjack.fleet.release import formats
 from skipjack.fleet.release.formats import ExportFormat
 from skipjack.fleet.store.store import Store
@@ -74,7 +74,7 @@ def csv_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shelf: Store) ->
     monkeypatch.setenv(plugins.FOLDERS, "")
     monkeypatch.setenv(plugins.VARIABLE, str(path))
     monkeypatch.chdir(tmp_path)
-    add_job(shelf, Plan(CONV, CPU, "find"), {"solvers": [row("direct", 500.0)]})
+    add_job(shelf, Plan(CONV, CPU, kind=JobKind.FIND), {"solvers": [row("direct", 500.0)]})
     return shelf
 
 

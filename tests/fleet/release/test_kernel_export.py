@@ -8,7 +8,7 @@ from made_up import CONV, CPU, MATMUL, Verdicts, digest, verdict
 
 from skipjack.bank.kernel_db import KernelDb
 from skipjack.errors import StorageError
-from skipjack.fleet.records import Plan
+from skipjack.fleet.records import JobKind, Plan
 from skipjack.fleet.release.formats import MIOPEN, SKIPJACK, Contents, get
 from skipjack.fleet.release.formats.miopen_format import kernel_name
 from skipjack.fleet.release.results.config_text import config_of
@@ -20,7 +20,7 @@ SLOW, FAST, PACKED = b"slow code" * 50, b"fast code" * 50, b"packed code"
 
 
 def tuned(
-    problem: str, solver: str, code: bytes, time_ns: float, job: int = 1, /, **more: Any
+    problem: str, kind: JobKind, code: bytes, time_ns: float, job: int = 1, /, **more: Any
 ) -> JobVerdict:
     result: dict[str, Any] = {
         "problem": problem,
@@ -33,14 +33,15 @@ def tuned(
         "code": {"digest": digest(code), "symbol": "kernel", "abi": "slots-1", "slots": ["a"]},
         **more,
     }
-    return verdict(Plan(problem, CPU, solver), result, job)
+    plan = Plan(problem, CPU, "auto" if kind is JobKind.KERNELS else "packed", kind=kind)
+    return verdict(plan, result, job)
 
 
 STORE = Verdicts(
-    tuned(CONV, "auto", SLOW, 20.0),
-    tuned(CONV, "packed", FAST, 10.0),
-    tuned(MATMUL, "auto", FAST, 10.0),
-    tuned(MATMUL, "kernels", PACKED, 11.0),
+    tuned(CONV, JobKind.TUNE, SLOW, 20.0),
+    tuned(CONV, JobKind.TUNE, FAST, 10.0),
+    tuned(MATMUL, JobKind.TUNE, FAST, 10.0),
+    tuned(MATMUL, JobKind.KERNELS, PACKED, 11.0),
     code=(SLOW, FAST, PACKED),
 )
 
@@ -66,14 +67,14 @@ def shipped(store: Verdicts, folder: Path) -> dict[str, bytes]:
 
 
 def test_times_of_several_sessions_are_judged_beside_the_library(tmp_path: Path) -> None:
-    calm = tuned(CONV, "auto", SLOW, 20.0, vendor="mkl", vendor_ns=40.0, config={"rows": 1})
-    quick = tuned(CONV, "packed", FAST, 10.0, vendor="mkl", vendor_ns=11.0, config={"rows": 2})
+    calm = tuned(CONV, JobKind.TUNE, SLOW, 20.0, vendor="mkl", vendor_ns=40.0, config={"rows": 1})
+    quick = tuned(CONV, JobKind.TUNE, FAST, 10.0, vendor="mkl", vendor_ns=11.0, config={"rows": 2})
     assert shipped(Verdicts(calm, quick, code=(SLOW, FAST)), tmp_path) == {CONV: SLOW}
 
 
 def test_a_packed_kernel_that_wins_no_more_gives_way_and_is_named(tmp_path: Path) -> None:
-    packed = tuned(CONV, "kernels", PACKED, 9.0, config={"rows": 1})
-    better = tuned(CONV, "auto", FAST, 10.0, config={"rows": 2})
+    packed = tuned(CONV, JobKind.KERNELS, PACKED, 9.0, config={"rows": 1})
+    better = tuned(CONV, JobKind.TUNE, FAST, 10.0, config={"rows": 2})
     store = Verdicts(packed, better, code=(PACKED, FAST))
     assert shipped(store, tmp_path) == {CONV: FAST}
     (remark,) = contents_of(store, SKIPJACK).remarks
@@ -94,7 +95,10 @@ def test_miopens_file_says_the_config_and_the_processor(tmp_path: Path) -> None:
 
 def test_kernels_of_miopen_are_for_its_own_files(tmp_path: Path) -> None:
     kernel = {"name": "conv.s.o", "args": "-Wa -mcpu=gfx908", "digest": digest(FAST)}
-    job = verdict(Plan(CONV, "gfx908/120", "miopen"), {"miopen": {"kernels": [kernel, kernel]}})
+    job = verdict(
+        Plan(CONV, "gfx908/120", "miopen", driver="miopen"),
+        {"miopen": {"kernels": [kernel, kernel]}},
+    )
     store = Verdicts(job, code=(FAST,))
     (file,) = contents_of(store, MIOPEN).files
     file.write(tmp_path / file.name(file.device), file.device)
@@ -106,7 +110,7 @@ def test_kernels_of_miopen_are_for_its_own_files(tmp_path: Path) -> None:
 
 
 def test_lost_code_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
-    store = Verdicts(tuned(CONV, "auto", FAST, 10.0))
+    store = Verdicts(tuned(CONV, JobKind.TUNE, FAST, 10.0))
     (file,) = contents_of(store, SKIPJACK).files
     with pytest.raises(StorageError, match=r"is gone; skipjack reset -l L"):
         file.write(tmp_path / "x.skk", CPU)

@@ -9,7 +9,7 @@ import pytest
 from made_up import CONV, CPU, MATMUL, Verdicts, row, verdict
 
 from skipjack.bank import Bank, BankEntry
-from skipjack.fleet.records import Plan
+from skipjack.fleet.records import JobKind, Plan
 from skipjack.fleet.release.formats import MIOPEN, SKIPJACK, Contents, PerfOptions, get
 from skipjack.fleet.release.results.best_configs import TunedProblem, tuned_in_bank, tuned_in_label
 from skipjack.fleet.release.results.config_text import config_of, params_of
@@ -44,8 +44,8 @@ def test_the_best_config_of_each_solver_comes_back(tmp_path: Path, sqlite: bool)
     problems = gathered(
         (Plan(CONV, CPU, "auto"), tuned("direct", 80.0, rows=4)),
         (Plan(CONV, CPU, "winograd4"), tuned("winograd4", 80.0, order="m:4 n", fused=True)),
-        (Plan(CONV, CPU, "find"), {"solvers": ranking}),
-        (Plan(CONV, CPU, "kernels"), tuned("direct", 1.0, rows=1)),
+        (Plan(CONV, CPU, kind=JobKind.FIND), {"solvers": ranking}),
+        (Plan(CONV, CPU, kind=JobKind.KERNELS), tuned("direct", 1.0, rows=1)),
     )
     (record,) = records(problems, tmp_path, sqlite=sqlite)
     assert record.key == KEY
@@ -60,7 +60,7 @@ def test_a_find_counts_before_tunings_that_were_done(found: str, tuned_at: str, 
     ranking = {"solvers": [row("direct", 100.0, config={"rows": 6})]}
     jobs = [
         replace(verdict(Plan(CONV, CPU), tuned("direct", 90.0, rows=4)), updated=tuned_at),
-        replace(verdict(Plan(CONV, CPU, "find"), ranking), updated=found),
+        replace(verdict(Plan(CONV, CPU, kind=JobKind.FIND), ranking), updated=found),
     ]
     (problem,) = tuned_in_label(Verdicts(*jobs), "L")
     assert [dict(config.config) for config in problem.configs] == [{"rows": rows}]
@@ -84,7 +84,7 @@ def test_parameters_that_were_not_timed_give_way(tmp_path: Path) -> None:
     small, large = (STRIDED.format(size, size) for size in (15, 16))
     (timed,) = gathered((Plan(large, CPU), tuned("direct", 5.0, rows=16)))
     lines = {"miopen": {"perf_db": [f"{timed.perf_key}=direct:1,2"]}}
-    (harvested,) = gathered((Plan(small, CPU, "miopen"), lines))
+    (harvested,) = gathered((Plan(small, CPU, "miopen", driver="miopen"), lines))
     for order in ([timed, harvested], [harvested, timed]):
         (record,) = records(order, tmp_path)
         assert [item.values for item in record.items] == ["rows~16"]
@@ -121,7 +121,7 @@ def test_parameters_of_miopen_pass_through(tmp_path: Path) -> None:
         ],
         "miopen": {"perf_db": [f"{KEY}=ConvAsm1x1U:1, 8,2", "2x16x14"]},
     }
-    (record,) = records(gathered((Plan(CONV, CPU, "miopen"), result)), tmp_path)
+    (record,) = records(gathered((Plan(CONV, CPU, "miopen", driver="miopen"), result)), tmp_path)
     assert [item.text for item in record.items] == [
         "ConvAsm1x1U:1, 8,2",
         "ConvCk:Device<64, 32>+128",

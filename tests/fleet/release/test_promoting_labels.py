@@ -13,7 +13,7 @@ from made_up import CONV, CONV_KEY, CPU, add_job, row
 
 from skipjack.cli.main import app
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.fleet.records import FIND, Plan
+from skipjack.fleet.records import JobKind, Plan
 from skipjack.fleet.release.formats import Contents, ReleaseFile
 from skipjack.fleet.release.promote.promoting import Release
 from skipjack.fleet.release.promote.promoting import promote as promote_files
@@ -43,7 +43,7 @@ def into(tmp_path: Path) -> Path:
 def label(shelf: Store) -> Store:
     """Label L: a find of a convolution, in which a solver with a config won."""
     ranking = [row("direct", 50e3, config={"tile": 4}), row("im2col", 70e3)]
-    add_job(shelf, Plan(CONV, CPU, FIND), {"solvers": ranking})
+    add_job(shelf, Plan(CONV, CPU, kind=JobKind.FIND), {"solvers": ranking})
     return shelf
 
 
@@ -144,7 +144,7 @@ def test_nothing_can_be_slower_than_an_empty_directory(label: Store, tmp_path: P
 
 
 def test_unfinished_jobs_need_to_be_allowed(label: Store, into: Path) -> None:
-    add_job(label, Plan(CONV.replace("n4", "n8"), CPU, FIND))
+    add_job(label, Plan(CONV.replace("n4", "n8"), CPU, kind=JobKind.FIND))
     with pytest.raises(UsageError, match=r"1 of 2 find jobs .* not done .*--partial"):
         promote(into, "L")
     promote(into, "L", "--partial")

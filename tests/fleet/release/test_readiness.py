@@ -1,10 +1,12 @@
 """Labels whose jobs are not done are not exported as if they were."""
 
+from dataclasses import replace
+
 import pytest
 from made_up import CPU, add_job
 
 from skipjack.errors import UsageError
-from skipjack.fleet.records import Plan
+from skipjack.fleet.records import JobKind, Plan
 from skipjack.fleet.release.results.readiness import (
     CACHED,
     CONFIGS,
@@ -16,8 +18,8 @@ from skipjack.fleet.states import State
 from skipjack.fleet.store.store import Store
 
 
-def keyed(number: int, solver: str = "find", device: str = CPU) -> Plan:
-    return Plan(f"matmul:{number}x8x8:f32", device, solver)
+def keyed(number: int, kind: JobKind = JobKind.FIND, device: str = CPU) -> Plan:
+    return Plan(f"matmul:{number}x8x8:f32", device, kind=kind)
 
 
 def test_unfinished_jobs_are_counted_and_can_be_left_out(shelf: Store) -> None:
@@ -25,7 +27,7 @@ def test_unfinished_jobs_are_counted_and_can_be_left_out(shelf: Store) -> None:
     add_job(shelf, keyed(2), state=State.NOT_APPLICABLE)
     for number, state in ((3, State.NEW), (4, State.NEW), (5, State.ERROR)):
         add_job(shelf, keyed(number), state=state)
-    add_job(shelf, keyed(6, "auto"), state=State.NEW)
+    add_job(shelf, keyed(6, JobKind.TUNE), state=State.NEW)
     found = readiness_of(shelf, "L", RANKINGS)
     says = (
         r"label L has 3 of 5 find jobs that are not done \(2 new, 1 error\); finish them with "
@@ -50,7 +52,8 @@ def test_the_jobs_of_one_device_may_be_done(shelf: Store) -> None:
 
 def test_tunings_of_miopen_that_stand_for_finds_are_called_tunings(shelf: Store) -> None:
     for number in (1, 2):
-        add_job(shelf, keyed(number, "miopen"), state=State.NEW)
+        plan = replace(keyed(number, JobKind.TUNE), solver="miopen", driver="miopen")
+        add_job(shelf, plan, state=State.NEW)
     with pytest.raises(
         UsageError, match=r"among its 2 tuning jobs \(2 new\); do them with .*-l L$"
     ):
@@ -61,7 +64,7 @@ def test_tunings_of_miopen_that_stand_for_finds_are_called_tunings(shelf: Store)
 
 
 def test_without_jobs_of_the_kind_the_command_is_named(shelf: Store) -> None:
-    add_job(shelf, keyed(1, "auto"), {})
+    add_job(shelf, keyed(1, JobKind.TUNE), {})
     with pytest.raises(UsageError, match="no find jobs; skipjack run -l L --find makes"):
         readiness_of(shelf, "L", RANKINGS).check()
     with pytest.raises(UsageError, match="no kernel-cache jobs; skipjack run -l L --kernel-cache"):

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from skipjack.cli.main import app
 from skipjack.errors import CorruptFileError, UsageError
-from skipjack.fleet.records import Plan
+from skipjack.fleet.records import JobKind, Plan
 from skipjack.fleet.release.export.user_databases import build_name
 from skipjack.fleet.store.store import Store
 from skipjack.interop.miopen import parse_db_name, read_perf_sqlite, read_text_db
@@ -49,7 +49,11 @@ def searched(
     """A job of MIOpen, as its worker leaves it."""
     rows = [row("ConvAsm1x1U", 5e5, config={"params": "1,8,2,64"}, algorithm=DIRECT)]
     known = {"version": BUILD, "find_db": [find], "perf_db": [perf], "kernels": []}
-    add_job(store, Plan(problem, GPU, "miopen"), {"solvers": rows, "miopen": {**known, **said}})
+    add_job(
+        store,
+        Plan(problem, GPU, "miopen", driver="miopen"),
+        {"solvers": rows, "miopen": {**known, **said}},
+    )
 
 
 def both(export: Export, *words: str) -> str:
@@ -123,8 +127,8 @@ def test_a_perf_db_in_sqlite_is_named_after_its_schema(export: Export, shelf: St
 
 
 def test_solvers_that_miopen_does_not_have_are_not_written(export: Export, shelf: Store) -> None:
-    add_job(shelf, Plan(CONV, GPU, "find"), {"solvers": [row("direct", 2000.0)]})
-    add_job(shelf, Plan(MATMUL, GPU, "find"), {"solvers": [row("nest", 2000.0)]})
+    add_job(shelf, Plan(CONV, GPU, kind=JobKind.FIND), {"solvers": [row("direct", 2000.0)]})
+    add_job(shelf, Plan(MATMUL, GPU, kind=JobKind.FIND), {"solvers": [row("nest", 2000.0)]})
     with pytest.raises(UsageError, match=r"nothing that MIOpen itself found.*--solver miopen"):
         export("find-db", "-l", "L", "-o", "db", "--user")
     searched(shelf)

@@ -8,7 +8,7 @@ import pytest
 from crew import LABEL, SKYLAKE, ZEN, Crew, crew, load, on_sqlite, only, states
 
 from skipjack.errors import UsageError
-from skipjack.fleet.records import Label, Plan, Want
+from skipjack.fleet.records import JobKind, Label, Plan, Want
 from skipjack.fleet.states import ArtifactLost, Built, Failed, Stage, State
 from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.opening import open_store
@@ -81,13 +81,14 @@ def test_a_claim_can_be_for_some_devices_at_any_stage(store: Store) -> None:
 def test_jobs_of_miopen_pass_a_builder_of_nothing_else(store: Store) -> None:
     load(store, 2, device="gfx900/56")
     plan = Plan("matmul:1x8x8", "gfx900/56")
-    store.add_jobs(Label(LABEL, "me"), [replace(plan, solver="miopen")])
-    store.add_jobs(Label(LABEL, "me"), [replace(plan, solver="find", searcher="miopen")])
+    store.add_jobs(Label(LABEL, "me"), [replace(plan, solver="miopen", driver="miopen")])
+    store.add_jobs(Label(LABEL, "me"), [replace(plan, kind=JobKind.FIND, driver="miopen")])
     us = crew(store)
     for builds_for in ((), ("skylake/1",)):
         want = replace(us.want(9), builds_for=builds_for)
         claimed = store.claim(us.owner, Stage.BUILD, [want], label=LABEL)
-        assert [task.plan.solver for _, task in claimed] == ["miopen", "find"]
+        assert [task.plan.kind for _, task in claimed] == [JobKind.TUNE, JobKind.FIND]
+        assert all(task.plan.by_miopen for _, task in claimed)
         store.release(us.owner, [claim.job for claim, _ in claimed], "once more")
     assert store.devices_of(LABEL, built=True) == {"gfx900/56": False}
 

@@ -73,6 +73,7 @@ def test_filters_and_all_columns_at_once(loaded: Store) -> None:
         "stage": "evaluate",
         "solver": "packed",
         "kind": "tune",
+        "driver": "",
         "operation": "matmul",
         "direction": "",
         "build_machine": "",

@@ -13,7 +13,7 @@ from skipjack.core.problem import Problem
 from skipjack.core.study import Study
 from skipjack.core.trial import Status, Trial
 from skipjack.fleet.further_jobs import make_kernels, make_searches
-from skipjack.fleet.records import FIND, KERNELS, JobKind, Known, Label, Plan
+from skipjack.fleet.records import JobKind, Known, Label, Plan
 from skipjack.fleet.states import Built, Stage, State, Told
 from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.sql import statements
@@ -49,8 +49,12 @@ def searched_facts() -> str:
         empty.close()
 
 
-def add(store: Store, solver: str, label: str = LABEL, size: int = 1) -> None:
-    store.add_jobs(Label(label, "me"), [Plan(f"matmul:{size}x8x8", ZEN.name, solver)])
+def add(
+    store: Store, kind: JobKind, label: str = LABEL, size: int = 1, solver: str = "auto"
+) -> None:
+    driver = solver if solver == "miopen" else ""
+    plan = Plan(f"matmul:{size}x8x8", ZEN.name, solver, kind=kind, driver=driver)
+    store.add_jobs(Label(label, "me"), [plan])
 
 
 def take(workers: Crew, kind: JobKind, label: str = LABEL) -> Task:
@@ -76,15 +80,16 @@ def finish(workers: Crew, kind: JobKind, result: dict[str, Any], label: str = LA
 
 def test_a_claim_takes_jobs_of_its_kind_and_they_are_counted_apart(store: Store) -> None:
     load(store, 2)
-    for solver in (FIND, KERNELS, "miopen"):
-        add(store, solver)
+    add(store, JobKind.FIND)
+    add(store, JobKind.KERNELS)
+    add(store, JobKind.TUNE, solver="miopen")
     workers = crew(store)
     want = [workers.want(count=5)]
     taken = {
         kind: store.claim(workers.owner, Stage.BUILD, want, label=LABEL, kind=kind)
         for kind in (JobKind.FIND, JobKind.TUNE)
     }
-    assert [task.plan.solver for _, task in taken[JobKind.FIND]] == [FIND]
+    assert [task.plan.kind for _, task in taken[JobKind.FIND]] == [JobKind.FIND]
     assert sorted(task.plan.solver for _, task in taken[JobKind.TUNE]) == ["auto", "auto", "miopen"]
     assert store.live(LABEL, JobKind.TUNE) == {State.BUILDING: 3}
     assert store.live(LABEL, JobKind.KERNELS) == {State.NEW: 1}
@@ -94,8 +99,8 @@ def test_a_claim_takes_jobs_of_its_kind_and_they_are_counted_apart(store: Store)
 @on_sqlite
 def test_a_find_is_told_what_did_well_in_any_label_newest_first(store: Store) -> None:
     load(store, 1, label="before")
-    add(store, FIND)
-    add(store, FIND, "another")
+    add(store, JobKind.FIND)
+    add(store, JobKind.FIND, "another")
     workers = crew(store)
     finish(workers, JobKind.TUNE, TUNED, "before")
     finish(workers, JobKind.FIND, RANKED, "another")
@@ -110,7 +115,7 @@ def test_a_find_is_told_what_did_well_in_any_label_newest_first(store: Store) ->
 def test_kernels_are_of_the_winner_and_not_applicable_without_one(store: Store) -> None:
     load(store, 2)
     for size in (1, 2):
-        add(store, KERNELS, size=size)
+        add(store, JobKind.KERNELS, size=size)
     workers = crew(store)
     finish(workers, JobKind.TUNE, TUNED)
     assert take(workers, JobKind.KERNELS).known == (Known("nest", {"tile": 4}),)
@@ -125,7 +130,7 @@ def test_kernels_are_of_the_winner_and_not_applicable_without_one(store: Store) 
 def test_the_winner_of_tunings_is_who_surely_beats_the_default(store: Store) -> None:
     """A library may have been slow in another session."""
     load(store, 1)
-    add(store, "rows")
+    add(store, JobKind.TUNE, solver="rows")
     workers = crew(store)
     for tile, default, library in ((4, 6.0, 1.2), (8, 2.0, 30.0)):
         gains = {"default": default, "numpy": library}
@@ -143,7 +148,7 @@ def test_the_winner_of_tunings_is_who_surely_beats_the_default(store: Store) -> 
 
 def test_a_ranking_by_the_same_toolchain_is_taken_over_with_its_facts(store: Store) -> None:
     load(store, 1, label="before")
-    add(store, FIND, "before")
+    add(store, JobKind.FIND, "before")
     load(store, 1)
     original = finish(crew(store), JobKind.FIND, RANKED, "before")
     pairs = [("matmul:1x8x8", ZEN.name), ("matmul:unknown", ZEN.name)]
@@ -164,14 +169,14 @@ def test_a_job_that_another_run_makes_meanwhile_stays_as_it_is(
     load(store, 2, label="before")
     load(store, 2)
     for size in (1, 2):
-        add(store, FIND, "before", size)
+        add(store, JobKind.FIND, "before", size)
         finish(crew(store), JobKind.FIND, RANKED, "before")
     inserting = statements.insert_new
 
     def overtaken(*arguments: Any) -> int:
         monkeypatch.undo()
         with open_store(store_url) as other:
-            add(other, FIND)
+            add(other, JobKind.FIND)
         return inserting(*arguments)
 
     monkeypatch.setattr(statements, "insert_new", overtaken)
@@ -179,7 +184,7 @@ def test_a_job_that_another_run_makes_meanwhile_stays_as_it_is(
     facts = rows(store, "rounds")
     assert store.take_over(LABEL, pairs, {ZEN.name: "today"}) == 1
     theirs, ours = sorted(
-        (job for job in store.jobs(label=LABEL) if job.plan.solver == FIND),
+        (job for job in store.jobs(label=LABEL) if job.plan.kind is JobKind.FIND),
         key=lambda job: job.plan.problem,
     )
     assert (theirs.standing.state, ours.standing.state) == (State.NEW, State.EVALUATED)
@@ -200,7 +205,7 @@ def test_rankings_are_looked_up_by_ids_of_problems_and_not_by_their_texts(store:
 @on_sqlite
 def test_a_reset_of_one_kind_leaves_the_others_as_they_are(store: Store) -> None:
     load(store, 1)
-    add(store, FIND)
+    add(store, JobKind.FIND)
     workers = crew(store)
     finish(workers, JobKind.TUNE, TUNED)
     finish(workers, JobKind.FIND, RANKED)
@@ -212,7 +217,7 @@ def test_a_reset_of_one_kind_leaves_the_others_as_they_are(store: Store) -> None
 @on_sqlite
 def test_another_winner_than_was_packed_is_packed_instead(store: Store) -> None:
     load(store, 1)
-    add(store, FIND)
+    add(store, JobKind.FIND)
     workers = crew(store)
     finish(workers, JobKind.TUNE, TUNED)
     assert make_kernels(store, LABEL).made == 1
@@ -230,7 +235,7 @@ def test_what_had_no_winner_while_it_was_ranked_anew_is_packed_afterwards(store:
     workers = crew(store)
     finish(workers, JobKind.TUNE, TUNED)
     assert make_kernels(store, LABEL).made == 1
-    add(store, KERNELS, size=2)
+    add(store, JobKind.KERNELS, size=2)
     store.reset(LABEL, State.EVALUATED, State.NEW, kind=JobKind.TUNE)
     want = [workers.want(count=2)]
     assert not store.claim(workers.owner, Stage.BUILD, want, label=LABEL, kind=JobKind.KERNELS)
@@ -244,7 +249,7 @@ def test_what_had_no_winner_while_it_was_ranked_anew_is_packed_afterwards(store:
 @on_sqlite
 def test_an_outdated_ranking_is_searched_again(store: Store) -> None:
     load(store, 2)
-    add(store, FIND)
+    add(store, JobKind.FIND)
     finish(crew(store), JobKind.FIND, RANKED)
     searches = make_searches(store, LABEL)
     assert (searches.problems, searches.made, searches.again) == (2, 1, 1)

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import update
 
 from skipjack.errors import UsageError
-from skipjack.fleet.records import Label, Plan
+from skipjack.fleet.records import JobKind, Label, Plan
 from skipjack.fleet.store.jobs import verdicts
 from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.schema import tables
@@ -16,9 +16,9 @@ from skipjack.fleet.store.store import Store
 
 KEYS = ["matmul:8x8x8:f32", "matmul:16x16x16:f32"]
 PLANS = [
-    Plan(KEYS[1], "znver4/1", "find"),
-    Plan(KEYS[0], "znver4/1", "find"),
-    Plan(KEYS[0], "gfx900/56", "find"),
+    Plan(KEYS[1], "znver4/1", kind=JobKind.FIND),
+    Plan(KEYS[0], "znver4/1", kind=JobKind.FIND),
+    Plan(KEYS[0], "gfx900/56", kind=JobKind.FIND),
     Plan(KEYS[0], "znver4/1", "auto"),
     Plan(KEYS[1], "znver4/1", "auto"),
 ]
@@ -34,10 +34,10 @@ def test_jobs_of_a_problem_come_in_a_row(store: Store, monkeypatch: pytest.Monke
         connection.execute(update(tables.jobs).where(tables.jobs.c.id != 5).values(**done))
     found = list(store.verdicts("L"))
     order = [PLANS[1], PLANS[2], PLANS[3], PLANS[0]]
-    assert [(one.problem, one.device, one.solver) for one in found] == [
-        (plan.problem, plan.device, plan.solver) for plan in order
+    assert [(one.problem, one.device, one.kind) for one in found] == [
+        (plan.problem, plan.device, plan.kind) for plan in order
     ]
     assert {(one.toolchain, one.result["time_ns"]) for one in found} == {("tools", 1.5)}
-    assert [one.solver for one in store.verdicts("L", "gfx900/56")] == ["find"]
+    assert [one.kind for one in store.verdicts("L", "gfx900/56")] == [JobKind.FIND]
     with pytest.raises(UsageError, match="unknown device"):
         list(store.verdicts("L", "gfx900/57"))

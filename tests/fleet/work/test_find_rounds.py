@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from job_rounds import HERE, plan, through
 
-from skipjack.fleet.records import FIND, KERNELS, Known
+from skipjack.fleet.records import JobKind, Known
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
 from skipjack.fleet.work import Worker, job_handlers
@@ -29,7 +29,7 @@ def test_a_find_ranks_everybody_with_libraries_and_what_is_known(
     workers: dict[Stage, Worker],
 ) -> None:
     able = {solver.name for solver in entrants(parse(SMALL), HERE)}
-    outcomes = through(workers, plan(SMALL, solver=FIND, budget=2, round=2), known=(SLOW,))
+    outcomes = through(workers, plan(SMALL, kind=JobKind.FIND, budget=2, round=2), known=(SLOW,))
     result = result_of(outcomes)
     ranked = [row for row in result["solvers"] if row["status"] == "ok"]
     assert result["status"] == "ok" and able < {row["solver"] for row in ranked}
@@ -48,7 +48,7 @@ def test_the_winner_is_built_checked_and_timed_once_and_no_verdict_is_kept(
     workers: dict[Stage, Worker],
 ) -> None:
     version = find_solver("nest").version
-    packing = plan(SMALL, solver=KERNELS)
+    packing = plan(SMALL, kind=JobKind.KERNELS)
     outcomes = through(workers, packing, known=(replace(SLOW, solver_version=version),))
     result = result_of(outcomes)
     assert [outcome.trials for outcome in outcomes] == [0, 1]
@@ -63,14 +63,14 @@ def test_a_winner_of_another_version_of_its_solver_is_refused(
     workers: dict[Stage, Worker],
 ) -> None:
     outdated = replace(SLOW, solver_version=10**6)
-    task = Task(1, Stage.BUILD, plan(SMALL, solver=KERNELS), HERE, known=(outdated,))
+    task = Task(1, Stage.BUILD, plan(SMALL, kind=JobKind.KERNELS), HERE, known=(outdated,))
     outcome = workers[Stage.BUILD].perform(task)
     assert outcome.hopeless and "--find --fresh" in outcome.failed
 
 
 def test_a_find_of_what_nobody_can_do_is_not_applicable(workers: dict[Stage, Worker]) -> None:
     far = replace(HERE, kind="gpu", arch="gfx900", units=56)
-    task = Task(1, Stage.BUILD, plan(SMALL, solver=FIND, device="gfx900/56"), far)
+    task = Task(1, Stage.BUILD, plan(SMALL, kind=JobKind.FIND, device="gfx900/56"), far)
     assert "no solver" in workers[Stage.BUILD].perform(task).inapplicable
 
 
@@ -80,7 +80,7 @@ def test_a_find_ends_although_the_builder_lacks_a_solver_of_the_evaluator(
 ) -> None:
     everybody = entrants(parse(CONVOLUTION), HERE)
 
-    finding_plan = plan(CONVOLUTION, solver=FIND, budget=1, round=1)
+    finding_plan = plan(CONVOLUTION, kind=JobKind.FIND, budget=1, round=1)
     with monkeypatch.context() as builder:
         builder.setattr(job_handlers, "entrants", lambda problem, device: everybody[:1])
         built = workers[Stage.BUILD].perform(Task(1, Stage.BUILD, finding_plan, HERE))

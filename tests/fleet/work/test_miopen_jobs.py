@@ -9,7 +9,7 @@ from hip_stand_in import DEVICE, HipStandIn
 
 from processes import gone
 from skipjack.core.device import Device
-from skipjack.fleet.records import Known, Plan
+from skipjack.fleet.records import JobKind, Known, Plan
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
 from skipjack.fleet.work import make_worker
@@ -39,8 +39,10 @@ def evaluate(driver: Path) -> Iterator[Evaluate]:
         builder = make_worker(Stage.BUILD)
         worker = make_worker(Stage.EVALUATE, gpu="hip:1")
 
-        def evaluated(solver: str = "miopen", device: Device = DEVICE, **known: str) -> Outcome:
-            plan = Plan(KEY, device.name, solver, "miopen")
+        def evaluated(
+            kind: JobKind = JobKind.TUNE, device: Device = DEVICE, **known: str
+        ) -> Outcome:
+            plan = Plan(KEY, device.name, "miopen", kind=kind, driver="miopen")
             lines = (Known("miopen", known),) if known else ()
             built = builder.perform(Task(1, Stage.BUILD, plan, device, known=lines))
             task = Task(1, Stage.EVALUATE, plan, device, artifacts=built.artifacts)
@@ -76,10 +78,10 @@ def test_a_find_and_kernels_build_upon_what_was_found_before(
     searched = evaluate().result
     assert searched is not None
     lines = {name: searched["miopen"][name][0] for name in ("find_db", "perf_db")}
-    found = evaluate("find", **lines).result
+    found = evaluate(JobKind.FIND, **lines).result
     assert found is not None
     assert found["miopen"]["find_db"] == searched["miopen"]["find_db"]
-    packed = evaluate("kernels", **lines)
+    packed = evaluate(JobKind.KERNELS, **lines)
     assert packed.result is not None
     (kernel,) = packed.result["miopen"]["kernels"]
     assert set(packed.artifacts) == {kernel["digest"]} == set(packed.digests)
@@ -115,7 +117,7 @@ def test_a_wrong_result_leaves_the_ranking_of_the_others(
 
 
 def test_lines_of_another_format_are_refused(evaluate: Evaluate) -> None:
-    plan = Plan(KEY, DEVICE.name, "find", "miopen")
+    plan = Plan(KEY, DEVICE.name, kind=JobKind.FIND, driver="miopen")
     data = json.dumps({"format": 2, "lines": []}).encode()
     task = Task(1, Stage.EVALUATE, plan, DEVICE, artifacts={"digest": data})
     worker = make_worker(Stage.EVALUATE, gpu="hip:1")
@@ -164,7 +166,7 @@ def test_the_build_stage_passes_on_what_can_be_done(user_dir: Path) -> None:
     builder = make_worker(Stage.BUILD)
     try:
         for problem, refused in ((KEY, ""), ("matmul:8x8x8:f16", "convolutions alone")):
-            plan = Plan(parse(problem).key, DEVICE.name, "miopen")
+            plan = Plan(parse(problem).key, DEVICE.name, "miopen", driver="miopen")
             outcome = builder.perform(Task(1, Stage.BUILD, plan, DEVICE))
             assert refused in outcome.inapplicable and bool(refused) == bool(outcome.inapplicable)
             assert not outcome.failed and not outcome.digests

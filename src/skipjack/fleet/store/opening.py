@@ -61,10 +61,15 @@ def upgrade(url: str | None = None, *, settings: Settings | None = None) -> bool
         found = _ask(engine, _version)
         if found in (None, revisions.UNFINISHED, REVISIONS[-1]):
             return False
-        _ask(engine, revisions.upgrade)
+        _upgrade(engine)
         return True
     finally:
         engine.dispose()
+
+
+def _upgrade(engine: Engine) -> None:
+    with dialect_of(engine).upgrading(engine) as ready:
+        _ask(ready, revisions.upgrade)
 
 
 def _engine(url: str | None, settings: Settings) -> Engine:
@@ -96,7 +101,7 @@ def _prepare(engine: Engine, *, read_only: bool = False) -> None:
     if found in (None, revisions.UNFINISHED):
         _ask(engine, revisions.create)
     elif found != REVISIONS[-1] and dialect.file_name:
-        _ask(engine, revisions.upgrade)
+        _upgrade(engine)
     elif found != REVISIONS[-1]:
         raise StorageError(
             f"{for_people(engine.url)} has a schema of revision {found}, this Skipjack needs "

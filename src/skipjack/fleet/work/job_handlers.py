@@ -55,7 +55,7 @@ class JobHandler(ABC):
 
     @property
     def options(self) -> TuneOptions:
-        """The plan as the options of a study; what names a kind of job there is no solver."""
+        """The plan as the options of a study of several solvers."""
         plan = self.task.plan
         budget = Budget(trials=plan.budget)
         return TuneOptions(budget=budget, searcher=plan.searcher, seed=plan.seed)
@@ -83,7 +83,7 @@ class JobHandler(ABC):
 
 def handler_of(task: Task) -> JobHandler:
     """How the job is to be done."""
-    match JobKind.of(task.plan.solver):
+    match task.plan.kind:
         case JobKind.TUNE:
             return TuneJob(task)
         case JobKind.FIND:
@@ -105,7 +105,7 @@ def study_run(
 
 def first_of(task: Task) -> tuple[Candidate, ...]:
     """What the task brings to be tried first."""
-    if JobKind.of(task.plan.solver) is JobKind.TUNE:
+    if task.plan.kind is JobKind.TUNE:
         return ()
     problem = parse(task.plan.problem)
     return tuple(Candidate(problem, one.solver, Config(one.config)) for one in task.known)

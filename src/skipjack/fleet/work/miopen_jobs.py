@@ -74,7 +74,7 @@ class MiopenJobs:
     def evaluate(self, task: Task, assigned: DeviceAssignment) -> Outcome:
         """Do a job on a GPU, which is held by the caller."""
         problem = parse(task.plan.problem)
-        mode = _MODES[JobKind.of(task.plan.solver)]
+        mode = _MODES[task.plan.kind]
         # Of the very GPU: in containers that share a directory, each one's is the first.
         gpu = "-".join(map(str, (assigned.gpu, *assigned.units)))
         bench = Bench(

@@ -30,7 +30,7 @@ def run_task(task: Task, work: Callable[[], Outcome]) -> Outcome:
         plan = task.plan
         log.info(
             "job %d: %s %s for %s, solver %s, round %d",
-            *(task.job, task.stage, plan.problem, plan.device, plan.solver, task.round),
+            *(task.job, task.stage, plan.problem, plan.device, plan.shown_solver, task.round),
         )
         outcome = _guarded(task, work)
         if outcome.failed:

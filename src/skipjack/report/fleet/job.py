@@ -89,8 +89,8 @@ def _facts(job: Job) -> list[tuple[str, str]]:
         ("job", f"{job.id} of {job.label}"),
         ("problem", plan.problem),
         ("device", job.device_text or plan.device),
-        ("solver", plan.solver),
-        ("searcher", f"{plan.searcher}, seed {plan.seed}"),
+        ("solver", plan.shown_solver),
+        ("searcher", f"{plan.shown_searcher}, seed {plan.seed}"),
         ("state", str(standing.state) + (f" in {standing.stage}" if standing.stage else "")),
         ("reason", standing.reason),
         ("retries", str(standing.retries)),
@@ -110,7 +110,7 @@ def _facts(job: Job) -> list[tuple[str, str]]:
 
 def _ranking(job: Job) -> str:
     """The solvers of a find with their times, fastest first."""
-    if job.result is None or JobKind.of(job.plan.solver) is not JobKind.FIND:
+    if job.result is None or job.plan.kind is not JobKind.FIND:
         return ""
     timed = [row for row in job.result.get("solvers", ()) if row.get("time_ns") is not None]
     return ", ".join(f"{row['solver']} {time_text(row['time_ns'])}" for row in timed)

@@ -99,7 +99,8 @@ def _job_list(found: Sequence[Job], json: bool) -> None:
 def _job_row(job: Job) -> tuple[str, ...]:
     plan, standing = job.plan, job.standing
     return (
-        *(str(job.id), job.label, plan.problem, job.device_text or plan.device, plan.solver),
+        *(str(job.id), job.label, plan.problem, job.device_text or plan.device),
+        plan.shown_solver,
         str(standing.state),
         str(standing.retries),
         f"{job.trials}/{plan.budget}",
@@ -117,8 +118,10 @@ def job_json(job: Job) -> dict[str, object]:
         "problem": plan.problem,
         "device": plan.device,
         "device_class": job.device_class,
-        "solver": plan.solver,
-        "searcher": plan.searcher,
+        "kind": str(plan.kind),
+        "driver": plan.driver,
+        "solver": plan.shown_solver,
+        "searcher": plan.shown_searcher,
         "seed": plan.seed,
         "budget": plan.budget,
         "round_size": plan.round,

@@ -90,19 +90,19 @@ def side_of_label(store: Labelled, label: str, device: str | None = None) -> Sid
     wanted = RANKINGS
     if not side.found:
         wanted = TUNINGS
-        tunings = (one for one in store.verdicts(label, device) if wanted.includes(one.solver))
+        tunings = (one for one in store.verdicts(label, device) if wanted.includes(one.kind))
         side = _gathered(Side(f"label {label}", "tunings"), _best(map(_tuned, tunings)))
     absent = dict(side.absent)
     for state in State:
         if state is not State.EVALUATED:
             for job in store.jobs(label=label, state=state, device=device):
                 key = identity(job.plan.problem, None, job.plan.device)
-                if wanted.includes(job.plan.solver) and key not in side.found:
+                if wanted.includes(job.plan.kind, job.plan.driver) and key not in side.found:
                     absent.setdefault(key, _why(job))
     if wanted is RANKINGS:
         for verdict in store.verdicts(label, device):
             key = identity(verdict.problem, None, verdict.device)
-            if TUNINGS.includes(verdict.solver) and key not in side.found:
+            if TUNINGS.includes(verdict.kind) and key not in side.found:
                 absent.setdefault(key, f"tuned, but not found: skipjack run -l {label} --find")
     return replace(side, absent=absent)
 

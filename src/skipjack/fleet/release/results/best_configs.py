@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from skipjack.bank import FIND, Bank, BankEntry
 from skipjack.core.config import Value
-from skipjack.fleet.records import KERNELS
+from skipjack.fleet.records import JobKind
 from skipjack.fleet.release.results.bank_entries import entries_of
 from skipjack.fleet.release.results.config_text import params_of
 from skipjack.fleet.release.results.found import ranked
@@ -102,7 +102,7 @@ def tuned_in_label(
     for problem, group in groupby(store.verdicts(label, device), lambda verdict: verdict.problem):
         said: dict[str, list[_Said]] = {}
         for verdict in group:
-            if verdict.solver != KERNELS:
+            if verdict.kind is not JobKind.KERNELS:
                 said.setdefault(verdict.device, []).append(_of_job(verdict))
         for name, parts in sorted(said.items()):
             yield _joined(problem, name, parts)
@@ -119,7 +119,7 @@ def tuned_in_bank(bank: Bank, device: str | None = None) -> Iterator[TunedProble
 
 def _of_job(verdict: JobVerdict) -> _Said:
     result = verdict.result
-    ranking = RANKINGS.includes(verdict.solver)
+    ranking = RANKINGS.includes(verdict.kind, verdict.driver)
     rows = result.get("solvers", ()) if ranking else [_row(result)]
     lines = tuple(map(str, result.get("miopen", {}).get("perf_db", ())))
     foreign = "miopen" in result

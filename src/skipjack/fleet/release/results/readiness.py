@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from skipjack.errors import UsageError
-from skipjack.fleet.records import FIND, KERNELS, MIOPEN
+from skipjack.fleet.records import JobKind
 from skipjack.fleet.states import State
 
-_OPTIONS = {FIND: " --find", KERNELS: " --kernel-cache"}
+_OPTIONS = {JobKind.FIND: " --find", JobKind.KERNELS: " --kernel-cache"}
 """Of ``skipjack run``, for jobs that are no tunings."""
 _DONE = (State.EVALUATED, State.NOT_APPLICABLE)
 
@@ -22,19 +22,23 @@ class Wanted:
 
     what: str
     """As in ``20 find jobs``."""
-    only: tuple[str, ...] = ()
-    """Plans' solvers; empty: all but `without`."""
-    without: tuple[str, ...] = ()
+    kinds: tuple[JobKind, ...]
+    ranked_by_driver: bool = False
+    """Also tunings by a program of its own: MIOpen ranks while it tunes."""
 
-    def includes(self, solver: str) -> bool:
-        """Whether jobs of this plan are among them."""
-        return solver in self.only if self.only else solver not in self.without
+    def includes(self, kind: JobKind, driver: str = "") -> bool:
+        """Whether jobs of this kind, done by this driver if by any, are among them."""
+        also = self.ranked_by_driver and kind is JobKind.TUNE and bool(driver)
+        return kind in self.kinds or also
 
 
-RANKINGS = Wanted("find jobs", only=(FIND, MIOPEN))
-CONFIGS = Wanted("jobs", without=(KERNELS,))
-CACHED = Wanted("kernel-cache jobs", only=(KERNELS,))
-TUNINGS = Wanted("tuning jobs", without=(KERNELS, FIND))
+RANKINGS = Wanted("find jobs", (JobKind.FIND,), ranked_by_driver=True)
+CONFIGS = Wanted("jobs", (JobKind.TUNE, JobKind.FIND))
+CACHED = Wanted("kernel-cache jobs", (JobKind.KERNELS,))
+TUNINGS = Wanted("tuning jobs", (JobKind.TUNE,))
+
+Counted = tuple[JobKind, str, State]
+"""The kind of jobs, the driver that does them, if any, and their state."""
 
 
 class Counting(Protocol):
@@ -58,8 +62,7 @@ class Readiness:
 
     label: str
     wanted: Wanted
-    jobs: Mapping[tuple[str, State], int] = field(default_factory=dict)
-    """Their number by the solver of their plan and their state."""
+    jobs: Mapping[Counted, int] = field(default_factory=dict)
     never_begun: int = 0
     """Tunings that nobody began, where finds are enough."""
 
@@ -85,7 +88,7 @@ class Readiness:
         """`UsageError` if there is nothing to export, or not all of it and that is not wanted."""
         name, what, states = self.label, self._what(), self._states()
         if not states:
-            option = _OPTIONS.get(next(iter(self.wanted.only), ""), "")
+            option = _OPTIONS.get(self.wanted.kinds[0], "")
             how = (
                 f"run -l {name}{option} makes and does them"
                 if option
@@ -106,28 +109,29 @@ class Readiness:
             )
 
     def _what(self) -> str:
-        """What the jobs are: MIOpen ranks while it tunes, so its tunings may stand for finds."""
-        solvers = {solver for solver, _ in self.jobs}
-        if self.wanted is not RANKINGS or MIOPEN not in solvers:
+        """What the jobs are: tunings of a program of its own may stand for finds."""
+        kinds = {kind for kind, _, _ in self.jobs}
+        if self.wanted is not RANKINGS or JobKind.TUNE not in kinds:
             return self.wanted.what
-        return "tuning jobs" if solvers == {MIOPEN} else "tuning and find jobs"
+        return "tuning jobs" if kinds == {JobKind.TUNE} else "tuning and find jobs"
 
     def _states(self, *, unfinished: bool = False) -> Counter[State]:
         counted: Counter[State] = Counter()
-        for (_, state), count in self.jobs.items():
+        for (_, _, state), count in self.jobs.items():
             if not (unfinished and state in _DONE):
                 counted[state] += count
         return counted
 
     def _remedy(self) -> str:
         left = self._states(unfinished=True)
-        solvers = sorted({solver for solver, state in self.jobs if state not in _DONE})
+        unfinished = {kind for kind, _, state in self.jobs if state not in _DONE}
+        kinds = [kind for kind in JobKind if kind in unfinished]
         steps = []
         if left[State.ERROR]:
             steps.append(f"skipjack reset -l {self.label} --state error --to new")
         if left[State.ABORTED]:
             steps.append(f"skipjack resume -l {self.label}")
-        options = dict.fromkeys(_OPTIONS.get(solver, "") for solver in solvers)
+        options = dict.fromkeys(_OPTIONS.get(kind, "") for kind in kinds)
         steps += [f"skipjack run -l {self.label}{option}" for option in options]
         return " and ".join(steps)
 
@@ -136,9 +140,11 @@ def readiness_of(
     store: Counting, label: str, wanted: Wanted, device: str | None = None
 ) -> Readiness:
     """How far the wanted jobs are, of all devices or one."""
-    found = store.counts(label=label, by=("solver", "state"), device=device)
+    found = store.counts(label=label, by=("kind", "driver", "state"), device=device)
     jobs = {
-        (solver, State(state)): count for (solver, state), count in found if wanted.includes(solver)
+        (JobKind(kind), driver, State(state)): count
+        for (kind, driver, state), count in found
+        if wanted.includes(JobKind(kind), driver)
     }
     return Readiness(label, wanted, jobs)
 
@@ -146,10 +152,10 @@ def readiness_of(
 def configs_readiness(store: Counting, label: str, device: str | None = None) -> Readiness:
     """How far a label's tunings and finds are; tunings do not count if none was ever begun."""
     ready = readiness_of(store, label, CONFIGS, device)
-    tunings = {at: count for at, count in ready.jobs.items() if not RANKINGS.includes(at[0])}
+    tunings = {at: count for at, count in ready.jobs.items() if not RANKINGS.includes(*at[:2])}
     finds = {at: count for at, count in ready.jobs.items() if at not in tunings}
-    begun = any(state is not State.NEW for _, state in tunings)
-    if begun or not any(state is State.EVALUATED for _, state in finds):
+    begun = any(state is not State.NEW for _, _, state in tunings)
+    if begun or not any(state is State.EVALUATED for _, _, state in finds):
         return ready
     return replace(ready, jobs=finds, never_begun=sum(tunings.values()))
 

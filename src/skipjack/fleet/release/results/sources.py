@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from skipjack.fleet.store.jobs.verdicts import JobVerdict
 
 __all__ = ["FoundProblem", "RankedEntry", "found_in_bank", "found_in_file", "found_in_label"]
-RANKING = RANKINGS.only
-"""Plans of jobs that rank solvers."""
 
 
 class Verdicts(Protocol):
@@ -45,7 +43,7 @@ def found_in_label(
     for key, group in groupby(store.verdicts(label, device), lambda verdict: verdict.problem):
         jobs: dict[str, list[JobVerdict]] = {}
         for verdict in group:
-            if RANKINGS.includes(verdict.solver):
+            if RANKINGS.includes(verdict.kind, verdict.driver):
                 jobs.setdefault(verdict.device, []).append(verdict)
         for name, verdicts in sorted(jobs.items()):
             yield _joined(key, name, verdicts)

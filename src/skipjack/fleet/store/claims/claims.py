@@ -13,11 +13,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, exists, func, select
 
-from skipjack.fleet.records import Claim, JobKind, Want
+from skipjack.fleet.records import MIOPEN, Claim, JobKind, Want
 from skipjack.fleet.states import ArtifactLost, Claimed, Failed, Inapplicable, Stage
 from skipjack.fleet.store.claims.supplies import Fault, supply
 from skipjack.fleet.store.jobs import labels, transitions
-from skipjack.fleet.store.jobs.kinds import by_miopen, of_kind
 from skipjack.fleet.store.jobs.transitions import LONGEST_GPU, JobRow, Step
 from skipjack.fleet.store.machines import devices, machines
 from skipjack.fleet.store.machines.devices import record_of
@@ -202,7 +201,7 @@ def _next(
         .order_by(job.priority.desc(), job.failures, job.losses, job.id)
     )
     if kind is not None:
-        query = query.where(of_kind(kind))
+        query = query.where(job.kind == str(kind))
     if "label" in given:
         query = query.where(job.label == bindparam("label"))
         query = dialect.in_order(query, tables.jobs, "ix_jobs_waiting")
@@ -213,7 +212,7 @@ def _next(
         query = query.where(dialect.listed(job.device, "only"))
     if "devices" in given:
         able = dialect.listed(job.device, "devices")
-        query = query.where(able | by_miopen() if stage is Stage.BUILD else able)
+        query = query.where(able | (job.driver == MIOPEN) if stage is Stage.BUILD else able)
     if "classes" in given:
         of = tables.label_devices.c
         mine = (of.label == job.label, of.device == job.device)

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, or_, select
 
-from skipjack.fleet.records import KERNELS, MIOPEN, JobKind, Known
+from skipjack.fleet.records import MIOPEN, JobKind, Known
 from skipjack.fleet.states import State
 from skipjack.fleet.store.jobs import labels
 from skipjack.fleet.store.jobs.transitions import JobRow
@@ -20,6 +20,7 @@ from skipjack.fleet.winners import Result
 _NEWEST = 6
 """Evaluated jobs of a problem that are looked into."""
 _AT_ONCE = 200
+_KERNELS = str(JobKind.KERNELS)
 
 
 def known_for(connection: Connection, row: JobRow) -> tuple[Known, ...]:
@@ -33,7 +34,7 @@ def known_for(connection: Connection, row: JobRow) -> tuple[Known, ...]:
         job.problem == row.problem, same_class(row.label, row.device), job.id != row.id
     )
     found = connection.execute(query.limit(_NEWEST))
-    known = _newest([(one.solver, stored(one.result)) for one in found])
+    known = _newest([(JobKind(one.kind), stored(one.result)) for one in found])
     return (known,) if known else ()
 
 
@@ -47,8 +48,8 @@ def rankings(connection: Connection, label: str) -> dict[tuple[str, str], Known]
     mine = (
         select(job.problem, job.device, tables.problems.c.key)
         .join(tables.problems, tables.problems.c.id == job.problem)
-        .where(job.label == label_id, job.solver == KERNELS)
-        .where(job.searcher == MIOPEN, job.state == str(State.EVALUATED))
+        .where(job.label == label_id, job.kind == _KERNELS)
+        .where(job.driver == MIOPEN, job.state == str(State.EVALUATED))
     )
     found: dict[tuple[str, str], Known] = {}
     for chunk in chunks(connection.execute(mine).all(), _AT_ONCE):
@@ -57,7 +58,7 @@ def rankings(connection: Connection, label: str) -> dict[tuple[str, str], Known]
         alike = or_(*(same_class(label_id, device) for device in {name for _, name in keys}))
         these = _evaluated().where(job.problem.in_({id for id, _ in keys}), alike)
         for one in connection.execute(these):
-            result = one.solver, stored(one.result)
+            result = JobKind(one.kind), stored(one.result)
             left.setdefault((one.problem, one.device), []).append(result)
         for pair, key in keys.items():
             known = _newest(left.get(pair, ()))
@@ -81,16 +82,16 @@ def _evaluated() -> Select[Any]:
     """Jobs that searched or ranked, newest first."""
     job = tables.jobs.c
     return (
-        select(job.problem, job.device, job.solver, job.result)
-        .where(job.state == str(State.EVALUATED), job.searcher == MIOPEN, job.solver != KERNELS)
+        select(job.problem, job.device, job.kind, job.result)
+        .where(job.state == str(State.EVALUATED), job.driver == MIOPEN, job.kind != _KERNELS)
         .order_by(job.updated.desc(), job.id.desc())
     )
 
 
 def _newest(left: Sequence[Result]) -> Known | None:
     looked = left[:_NEWEST]
-    finds = [result for solver, result in looked if JobKind.of(solver) is JobKind.FIND]
-    searches = [result for solver, result in looked if JobKind.of(solver) is JobKind.TUNE]
+    finds = [result for kind, result in looked if kind is JobKind.FIND]
+    searches = [result for kind, result in looked if kind is JobKind.TUNE]
     return known_of(finds, searches)
 
 

@@ -8,9 +8,9 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, select
+from sqlalchemy import Connection, Row, Select, and_, select
 
-from skipjack.fleet.records import KERNELS, MIOPEN, JobKind, Known
+from skipjack.fleet.records import MIOPEN, JobKind, Known
 from skipjack.fleet.states import State
 from skipjack.fleet.store.claims import miopen_lines
 from skipjack.fleet.store.jobs import verdicts
@@ -26,15 +26,15 @@ _NEWEST = 6
 
 def known_for(connection: Connection, row: JobRow) -> tuple[Known, ...]:
     """For a find, good configs of each solver; for kernels the winner, if there is any."""
-    kind = JobKind.of(row.solver)
-    if row.searcher == MIOPEN:
+    kind = JobKind(row.kind)
+    if row.driver == MIOPEN:
         return miopen_lines.known_for(connection, row)
     if kind is JobKind.FIND:
         return worth_trying(_of_any_label(connection, row))
     if kind is JobKind.KERNELS:
         job = tables.jobs.c
-        mine = _evaluated(row).where(job.label == row.label, job.solver != KERNELS)
-        winner = winner_of([(one.solver, stored(one.result)) for one in connection.execute(mine)])
+        mine = _evaluated(row).where(job.label == row.label, job.kind != str(JobKind.KERNELS))
+        winner = winner_of(list(map(_result, connection.execute(mine))))
         return (winner,) if winner else ()
     return ()
 
@@ -47,7 +47,7 @@ def winners(connection: Connection, label: str) -> dict[tuple[str, str], Known]:
     found: dict[tuple[str, str], list[Result]] = {}
     for one in verdicts.verdicts(connection, label):
         pair = one.problem, one.device
-        found.setdefault(pair, []).append((one.solver, _short(one.result)))
+        found.setdefault(pair, []).append((one.kind, _short(one.result)))
     chosen = {pair: winner_of(results) for pair, results in found.items()}
     ours = {pair: winner for pair, winner in chosen.items() if winner}
     return ours | miopen_lines.rankings(connection, label)
@@ -55,7 +55,7 @@ def winners(connection: Connection, label: str) -> dict[tuple[str, str], Known]:
 
 def packed(connection: Connection, label: str) -> dict[tuple[str, str], Known]:
     """What the kernel jobs of a label have packed."""
-    done = [one for one in verdicts.verdicts(connection, label) if one.solver == KERNELS]
+    done = [one for one in verdicts.verdicts(connection, label) if one.kind is JobKind.KERNELS]
     found = {(one.problem, one.device): _packed(one.result) for one in done}
     return {pair: known for pair, known in found.items() if known}
 
@@ -81,9 +81,9 @@ def _evaluated(row: JobRow) -> Select[Any]:
     """Evaluated jobs of the same problem and device, newest first."""
     job = tables.jobs.c
     return (
-        select(job.id, job.solver, job.result)
+        select(job.id, job.kind, job.result)
         .where(job.problem == row.problem, same_class(row.label, row.device), job.id != row.id)
-        .where(job.state == str(State.EVALUATED), job.searcher != MIOPEN)
+        .where(job.state == str(State.EVALUATED), job.driver == "")
         .order_by(job.updated.desc(), job.id.desc())
     )
 
@@ -91,9 +91,13 @@ def _evaluated(row: JobRow) -> Select[Any]:
 def _of_any_label(connection: Connection, row: JobRow) -> Iterator[Result]:
     """Results of jobs, each before what its searches found of other solvers than the winner."""
     for one in connection.execute(_evaluated(row).limit(_NEWEST)).all():
-        yield one.solver, stored(one.result)
-        if JobKind.of(one.solver) is JobKind.TUNE:
+        yield _result(one)
+        if one.kind == JobKind.TUNE:
             yield from _searched(connection, one.id)
+
+
+def _result(row: Row[Any]) -> Result:
+    return JobKind(row.kind), stored(row.result)
 
 
 def _searched(connection: Connection, id: int) -> Iterator[Result]:
@@ -119,4 +123,4 @@ def _searched(connection: Connection, id: int) -> Iterator[Result]:
                 )
     for study, (value, config) in best.items():
         if study in solvers:
-            yield solvers[study], {"solver": solvers[study], "config": config, "time_ns": value}
+            yield JobKind.TUNE, {"solver": solvers[study], "config": config, "time_ns": value}

@@ -55,7 +55,7 @@ def supply(
     wanted = {digest for digests in needed.values() for digest in digests or ()}
     fetched = artifacts.fetch(connection, key, wanted)
     tasks = [_task(stage, row, pasts.get(row.id, ()), needed[row.id], fetched) for row in rows]
-    if stage is not Stage.BUILD or all(JobKind.of(row.solver) is JobKind.TUNE for row in rows):
+    if stage is not Stage.BUILD or all(row.kind == JobKind.TUNE for row in rows):
         return tasks
     return [_informed(connection, row, task) for row, task in zip(rows, tasks, strict=True)]
 
@@ -83,7 +83,7 @@ def _informed(connection: Connection, row: JobRow, task: Task | Fault) -> Task |
     if not isinstance(task, Task) or task.round > 0:
         return task
     known = precedents.known_for(connection, row)
-    if not known and JobKind.of(row.solver) is JobKind.KERNELS and not task.plan.by_miopen:
+    if not known and row.kind == JobKind.KERNELS and not task.plan.by_miopen:
         return Inapplicable("no job of the label found a kernel that could be packed")
     return replace(task, known=known)
 
@@ -171,4 +171,8 @@ def _device(stage: Stage, row: JobRow) -> Device | Fault:
 
 
 def _plan(row: Any) -> Plan:
-    return Plan(row.key, row.device, row.solver, row.searcher, row.seed, row.budget, row.round_size)
+    return Plan(
+        *(row.key, row.device, row.solver, row.searcher, row.seed, row.budget, row.round_size),
+        JobKind(row.kind),
+        row.driver,
+    )

@@ -25,7 +25,6 @@ from skipjack.fleet.states import (
     advance,
 )
 from skipjack.fleet.store.jobs import labels, transitions
-from skipjack.fleet.store.jobs.kinds import of_kind
 from skipjack.fleet.store.jobs.labels import unknown
 from skipjack.fleet.store.jobs.problems import digest_of, ids_of
 from skipjack.fleet.store.jobs.transitions import JobRow, Step, worked_on
@@ -121,7 +120,7 @@ def reset(
         _must_exist(connection, "device", device)
         conditions.append(job.device == device)
     if kind is not None:
-        conditions.append(of_kind(kind))
+        conditions.append(tables.jobs.c.kind == str(kind))
     if problems is not None:
         ids = list(ids_of(connection, map(digest_of, problems)).values())
         conditions.append(among_thousands(connection, job.problem, ids))

@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Select, func, select
+from sqlalchemy import Column, ColumnElement, Connection, Select, case, func, select
 
 from skipjack.errors import UsageError
 from skipjack.fleet.records import JobKind
 from skipjack.fleet.states import State
 from skipjack.fleet.store.jobs.jobs import check_device
-from skipjack.fleet.store.jobs.kinds import of_kind
 from skipjack.fleet.store.jobs.labels import id_of
 from skipjack.fleet.store.machines.devices import names_by_class
 from skipjack.fleet.store.schema import tables
@@ -30,8 +29,11 @@ _COLUMNS: dict[str, ColumnElement[Any]] = {
     "units": tables.jobs.c.device,
     "state": tables.jobs.c.state,
     "stage": tables.jobs.c.stage,
-    "solver": tables.jobs.c.solver,
-    "kind": tables.jobs.c.solver,
+    "solver": case(
+        (tables.jobs.c.kind == str(JobKind.TUNE), tables.jobs.c.solver), else_=tables.jobs.c.kind
+    ),
+    "kind": tables.jobs.c.kind,
+    "driver": tables.jobs.c.driver,
     "operation": tables.problems.c.operation,
     "direction": tables.problems.c.direction,
     "build_machine": _builder.c.name,
@@ -107,8 +109,6 @@ def _value(name: str, value: str | None) -> str:
     if name in ("arch", "units"):
         arch, _, units = str(value).partition("/")
         return arch if name == "arch" else units
-    if name == "kind":
-        return str(JobKind.of(value or ""))
     return value or ""
 
 
@@ -138,7 +138,7 @@ def live(
     if label is not None:
         query = query.where(job.label == id_of(connection, label))
     if kind is not None:
-        query = query.where(of_kind(kind))
+        query = query.where(job.kind == str(kind))
     if devices:
         query = query.where(job.device.in_(devices))
     found = {State(state): count for state, count in connection.execute(query)}

@@ -12,7 +12,6 @@ from skipjack.core.device import Device
 from skipjack.errors import UsageError
 from skipjack.fleet.records import Job, JobKind, Label, Plan
 from skipjack.fleet.states import State
-from skipjack.fleet.store.jobs.kinds import of_kind
 from skipjack.fleet.store.jobs.labels import add_label, id_of, unknown
 from skipjack.fleet.store.jobs.problems import digest_of, ids_of
 from skipjack.fleet.store.jobs.transitions import JobRow, standing
@@ -101,6 +100,8 @@ def _plan_row(plan: Plan, problem: int) -> dict[str, Any]:
         "seed": plan.seed,
         "budget": plan.budget,
         "round_size": plan.round,
+        "kind": str(plan.kind),
+        "driver": plan.driver,
         "reason": "",
     }
 
@@ -125,7 +126,7 @@ def stale(
     alike = select(of.label).where(of.device == device.name, of.class_key == device.class_key)
     here = and_(job.device == device.name, job.label.in_(alike))
     today = and_(job.state == State.EVALUATED, job.toolchain == toolchain, here)
-    found = select(job.problem).distinct().where(today, of_kind(JobKind.TUNE))
+    found = select(job.problem).distinct().where(today, job.kind == str(JobKind.TUNE))
     return set(problem_ids).difference(connection.execute(found).scalars())
 
 
@@ -248,4 +249,6 @@ def _plan(row: JobRow) -> Plan:
         seed=row.seed,
         budget=row.budget,
         round=row.round_size,
+        kind=JobKind(row.kind),
+        driver=row.driver,
     )

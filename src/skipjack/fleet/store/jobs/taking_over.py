@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, exists, select, update
 
-from skipjack.fleet.records import FIND
+from skipjack.fleet.records import JobKind
 from skipjack.fleet.states import State
 from skipjack.fleet.store.jobs import labels
 from skipjack.fleet.store.jobs.problems import digest_of, ids_of
@@ -20,10 +20,11 @@ from skipjack.fleet.store.sql.statements import insert_long_rows, insert_rows
 from skipjack.fleet.store.sql.stored_json import stored
 
 _AT_ONCE = 200
+_FIND = str(JobKind.FIND)
 _COPIED = (
     *("problem", "device", "solver", "searcher", "seed", "budget", "round_size", "priority"),
     *("attempt", "device_record", "build_machine", "eval_machine", "gpu", "trials"),
-    *("failed_trials", "best_ns", "toolchain"),
+    *("failed_trials", "best_ns", "toolchain", "kind", "driver"),
 )
 
 Pair = tuple[str, str]
@@ -55,7 +56,7 @@ def _follow(connection: Connection, label: int, device: str) -> None:
     """A label that is for any device of this name is for the one that all rankings are of."""
     of, job = tables.label_devices.c, tables.jobs.c
     ranked = exists().where(
-        *(job.label == of.label, job.device == of.device, job.solver == FIND),
+        *(job.label == of.label, job.device == of.device, job.kind == _FIND),
         job.state == str(State.EVALUATED),
     )
     classes = select(of.class_key).where(of.device == device, of.class_key.is_not(None), ranked)
@@ -71,11 +72,11 @@ def _take(
 ) -> int:
     job = tables.jobs.c
     problems = list(ids_of(connection, map(digest_of, keys)).values())
-    there = select(job.problem).where(job.label == label, job.device == device, job.solver == FIND)
+    there = select(job.problem).where(job.label == label, job.device == device, job.kind == _FIND)
     query = (
         select(tables.jobs, tables.labels.c.name.label("label_name"))
         .join(tables.labels, tables.labels.c.id == job.label)
-        .where(job.problem.in_(problems), same_class(label, device), job.solver == FIND)
+        .where(job.problem.in_(problems), same_class(label, device), job.kind == _FIND)
         .where(job.state == str(State.EVALUATED), job.toolchain == toolchain)
         .where(job.problem.not_in(there))
         .order_by(job.updated.desc(), job.id.desc())
@@ -120,7 +121,7 @@ def _copy_past(
     job, done = tables.jobs.c, tables.rounds.c
     mine = (
         select(job.id, job.problem)
-        .where(job.label == label, job.device == device, job.solver == FIND)
+        .where(job.label == label, job.device == device, job.kind == _FIND)
         .where(job.problem.in_(originals), job.state == str(State.EVALUATED))
         .where(~exists().where(tables.story.c.job == job.id))
     )

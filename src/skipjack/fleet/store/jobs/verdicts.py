@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, or_, select
 
+from skipjack.fleet.records import JobKind
 from skipjack.fleet.states import State
 from skipjack.fleet.store.jobs.jobs import check_device
 from skipjack.fleet.store.jobs.labels import id_of
@@ -26,12 +27,14 @@ class JobVerdict:
     problem: str
     device: str
     solver: str
-    """That of the job's plan: ``auto``, a name, or the word for a find."""
+    """That of the job's plan: ``auto`` or a name."""
     result: Mapping[str, Any]
     toolchain: str
     updated: str
     built_for: str = ""
     """JSON of the device, as its code was built for it."""
+    kind: JobKind = JobKind.TUNE
+    driver: str = ""
 
 
 def verdicts(connection: Connection, label: str, device: str | None = None) -> Iterator[JobVerdict]:
@@ -43,7 +46,7 @@ def verdicts(connection: Connection, label: str, device: str | None = None) -> I
         wanted.append(job.device == device)
     columns = (job.id, job.problem, problem.key, job.device, job.solver, job.result)
     query = (
-        select(*columns, job.toolchain, job.updated, job.device_record)
+        select(*columns, job.toolchain, job.updated, job.device_record, job.kind, job.driver)
         .join(tables.problems, problem.id == job.problem)
         .where(*wanted)
         .order_by(job.problem, job.id)
@@ -53,11 +56,19 @@ def verdicts(connection: Connection, label: str, device: str | None = None) -> I
     while True:
         beyond = or_(job.problem > at[0], and_(job.problem == at[0], job.id > at[1]))
         page = connection.execute(query.where(beyond)).all()
-        for id, _, key, name, solver, result, toolchain, updated, record in page:
-            found = stored(result)
+        for row in page:
             yield JobVerdict(
-                id, key, name, solver, found, toolchain, spelled(updated), record or ""
+                row.id,
+                row.key,
+                row.device,
+                row.solver,
+                stored(row.result),
+                row.toolchain,
+                spelled(row.updated),
+                row.device_record or "",
+                JobKind(row.kind),
+                row.driver,
             )
         if len(page) < _PAGE:
             return
-        at = (page[-1][1], page[-1][0])
+        at = (page[-1].problem, page[-1].id)

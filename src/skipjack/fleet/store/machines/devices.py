@@ -26,7 +26,6 @@ from sqlalchemy import (
 
 from skipjack.core.device import Device, arch_of, display_names
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.fleet.store.jobs.kinds import by_miopen
 from skipjack.fleet.store.jobs.labels import unknown
 from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.sql import clock
@@ -253,7 +252,7 @@ def devices_of(connection: Connection, label: str, *, built: bool = False) -> di
         select(devices.name, seen.label("seen"))
         .join(tables.jobs, jobs.device == devices.name)
         .join(tables.labels, labels.id == jobs.label)
-        .where(labels.name == label, ~by_miopen() if built else true())
+        .where(labels.name == label, tables.jobs.c.driver == "" if built else true())
         .distinct()
     )
     return {str(row.name): bool(row.seen) for row in connection.execute(query)}

@@ -77,6 +77,7 @@ def upgrade(connection: Connection, target: str = REVISIONS[-1]) -> None:
     with dialect_of(connection).alone(connection):
         views.drop(connection)
         _run_alembic(connection, target)
+        dialect_of(connection).check_references(connection)
         views.create(connection)
 
 

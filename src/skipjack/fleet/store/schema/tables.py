@@ -23,6 +23,7 @@ from sqlalchemy import (
     true,
 )
 
+from skipjack.fleet.records import JobKind
 from skipjack.fleet.states import Stage, State
 from skipjack.fleet.store.sql.column_types import LongBytes, LongText, RowId, ShortText
 
@@ -46,7 +47,7 @@ _BYTES = LongBytes()
 _ID = RowId()
 
 
-def _one_of(column: str, values: type[State] | type[Stage]) -> str:
+def _one_of(column: str, values: type[State] | type[Stage] | type[JobKind]) -> str:
     return f"{column} IN ({', '.join(repr(str(value)) for value in values)})"
 
 
@@ -224,18 +225,21 @@ jobs = Table(
     Column("toolchain", _name(), nullable=False, server_default=""),  # that evaluated it
     Column("created", Double, nullable=False),
     Column("updated", Double, nullable=False),
-    UniqueConstraint("label", "problem", "device", "solver"),
+    Column("kind", _name(16), nullable=False, server_default=str(JobKind.TUNE)),
+    Column("driver", _name(16), nullable=False, server_default=""),  # miopen; else our workers
+    UniqueConstraint("label", "problem", "device", "kind", "solver"),
     # The order of claims, so that they read what they take and not all that waits.
     Index(
         "ix_jobs_waiting",
         "state",
         "label",
         text("priority DESC"),
-        *("failures", "losses", "id", "device", "solver"),
+        *("failures", "losses", "id", "device", "kind", "driver"),
     ),
     Index(None, "owner"),
     Index(None, "problem"),
     CheckConstraint(_one_of("state", State), name="state_is_known"),
+    CheckConstraint(_one_of("kind", JobKind), name="kind_is_known"),
     CheckConstraint(
         "(owner IS NOT NULL) = (state IN ('building', 'evaluating'))", name="claimed_has_an_owner"
     ),

@@ -127,12 +127,14 @@ def _job_list(sql: Spelling) -> str:
     return f"""
     SELECT j.id AS job, l.name AS label, l.owner AS label_owner, p.key AS problem, p.operation,
         p.direction, p.dtype, j.device, {sql.before_slash("j.device")} AS arch,
-        {sql.integer(sql.after_slash("j.device"))} AS units, j.state, j.stage, j.solver, j.searcher,
+        {sql.integer(sql.after_slash("j.device"))} AS units, j.state, j.stage,
+        CASE WHEN j.kind = 'tune' THEN j.solver ELSE j.kind END AS solver,
+        CASE WHEN j.driver = '' THEN j.searcher ELSE j.driver END AS searcher,
         j.budget, j.priority, j.epoch, j.round, j.attempt, j.failures + j.losses AS retries,
         j.reason, b.name AS build_machine, e.name AS eval_machine, j.gpu, j.trials,
         j.failed_trials, j.best_ns, j.toolchain, o.host AS coordinator,
         {sql.time("j.created")} AS created, {sql.time("j.updated")} AS updated,
-        d.class_key AS device_class
+        d.class_key AS device_class, j.kind, j.driver
     FROM jobs j
     JOIN labels l ON l.id = j.label
     JOIN problems p ON p.id = j.problem
@@ -239,7 +241,8 @@ def _problem_list(sql: Spelling) -> str:
         THEN 1 ELSE 0 END AS recurrent,
         CASE WHEN p.retired THEN 1 ELSE 0 END AS retired, {sql.time("p.created")} AS created,
         {sql.time("j.updated")} AS measured, m.name AS machine, j.device,
-        coalesce({sql.member("j.result", "solver")}, j.solver) AS solver
+        coalesce({sql.member("j.result", "solver")},
+            CASE WHEN j.kind = 'tune' THEN j.solver ELSE j.kind END) AS solver
     FROM problems p
     LEFT JOIN jobs j ON j.id = (
         SELECT n.id FROM jobs n WHERE n.problem = p.id AND n.state = 'evaluated'

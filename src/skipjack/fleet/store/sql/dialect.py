@@ -111,6 +111,19 @@ class Dialect(ABC):
     def prepare(self, engine: Engine) -> None:  # noqa: B027 - most need nothing
         """Called when a store is opened to write, again while others are in the way."""
 
+    @contextmanager
+    def upgrading(self, engine: Engine) -> Iterator[Engine]:
+        """The engine that revisions of the schema are applied with."""
+        yield engine
+
+    def redefine(self, connection: Connection, table: str, old: str, new: str) -> bool:
+        """Rebuild a table with `new` for `old` in its definition, where constraints cannot be
+        changed otherwise; False where they can."""
+        return False
+
+    def check_references(self, connection: Connection) -> None:  # noqa: B027 - most are enforced
+        """`StorageError` if an upgrade left a row without the one that it refers to."""
+
     def remark(self, engine: Engine) -> str:
         """A warning for those who open a store on this database; empty if there is none."""
         return ""

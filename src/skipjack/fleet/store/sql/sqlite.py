@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -129,6 +129,46 @@ class SQLiteDialect(Dialect):
                 f"there is no folder {folder} for the store; make it, or mend the URL"
             )
         check_journal(Path(str(url.database)))
+
+    @contextmanager
+    def upgrading(self, engine: Engine) -> Iterator[Engine]:
+        """Without foreign keys: a table that others refer to could not be rebuilt."""
+        without = self.engine(engine.url)
+
+        @event.listens_for(without, "connect")
+        def _(connection: Any, record: Any) -> None:
+            connection.execute("PRAGMA foreign_keys = OFF")
+
+        try:
+            yield without
+        finally:
+            without.dispose()
+
+    def redefine(self, connection: Connection, table: str, old: str, new: str) -> bool:
+        made = "SELECT sql FROM sqlite_schema WHERE tbl_name = ? AND type = ? AND sql <> ''"
+        (text,) = connection.exec_driver_sql(made, (table, "table")).scalars()
+        indices = connection.exec_driver_sql(made, (table, "index")).scalars().all()
+        if old not in text:
+            raise StorageError(
+                f"table {table} is not as its revision made it; it was left as it is"
+            )
+        rebuilt = f"{table}_rebuilt"
+        text = text.replace(f"CREATE TABLE {table}", f"CREATE TABLE {rebuilt}", 1)
+        connection.exec_driver_sql(text.replace(old, new, 1))
+        connection.exec_driver_sql(f"INSERT INTO {rebuilt} SELECT * FROM {table}")
+        connection.exec_driver_sql(f"DROP TABLE {table}")
+        connection.exec_driver_sql(f"ALTER TABLE {rebuilt} RENAME TO {table}")
+        for index in indices:
+            connection.exec_driver_sql(index)
+        return True
+
+    def check_references(self, connection: Connection) -> None:
+        broken = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
+        if broken is not None:
+            raise StorageError(
+                f"{self.for_people(connection.engine.url)} has a row of {broken[0]} without its "
+                f"row of {broken[2]}; it was left as it is"
+            )
 
     def is_read_only(self, url: URL, settings: Settings) -> bool:
         folder = settings.user_dir
