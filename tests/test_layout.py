@@ -21,10 +21,10 @@ BELOW: dict[str, set[str]] = {
     "processes": set(),
     "user_modules": set(),
     "core": {"errors"},
-    "operations": {"core", "errors"},
+    "operations": {"core", "errors", "entry_points"},
     "native": {"core", "errors", "children"},
     "interop": {"core", "errors", "operations", "storage", "gpu"},
-    "search": {"core", "errors"},
+    "search": {"core", "errors", "entry_points"},
     "gpu": {"core", "errors"},
     "devices": {"core", "errors", "native", "gpu"},
     "settings": {"errors"},
@@ -33,10 +33,12 @@ BELOW: dict[str, set[str]] = {
     "solvers": {
         *("core", "errors", "native", "operations", "gpu", "interop", "user_modules"),
         "children",  # TVM tunes in a process of its own
+        "entry_points",
     },
     "ledger": {"core", "errors", "storage"},
     "bank": {"core", "errors", "ledger", "storage"},
     "plugins": {"errors", "user_modules"},
+    "entry_points": {"errors", "plugins"},
     "trace": {"storage"},
     "interrupt": set(),
     "execute": {
@@ -70,7 +72,7 @@ BELOW: dict[str, set[str]] = {
     "fleet": {
         *("", "core", "errors", "native", "operations", "solvers", "search", "execute", "ledger"),
         *("bank", "storage", "settings", "plugins", "trace", "interrupt", "tuning", "interop"),
-        *("gpu", "devices", "children", "processes", "runtime"),
+        *("gpu", "devices", "children", "processes", "runtime", "entry_points"),
     },
     "learn": {
         *("children", "core", "errors", "native", "operations", "solvers", "search", "execute"),
@@ -88,7 +90,7 @@ BELOW: dict[str, set[str]] = {
         "app",
         *("core", "errors", "native", "operations", "solvers", "search", "gpu"),
         *("execute", "ledger", "bank", "storage", "settings", "tuning", "sweep", "fleet"),
-        *("runtime", "learn"),
+        *("runtime", "learn", "entry_points"),
     },
     "plans": {"children", "core", "errors", "storage", "interrupt"},
     "__main__": {"cli"},

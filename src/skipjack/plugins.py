@@ -1,6 +1,7 @@
 """Users' own operations, solvers and searchers: modules or files that register them when imported.
 
 Named by ``SKIPJACK_PLUGINS`` or ``--plugin``; imported in the main process and in every worker.
+Those of installed distributions are found by their `entry_points` and need not be named.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import importlib
 import os
 import sys
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 
 from skipjack.errors import MissingFileError, UsageError
@@ -76,22 +78,29 @@ def _folder_of(name: str) -> str:
 
 
 def _import(name: str) -> None:
+    with importing(name):
+        if name.endswith(".py"):
+            _import_file(Path(name))
+        else:
+            importlib.import_module(name)
+
+
+@contextlib.contextmanager
+def importing(plugin: str) -> Iterator[None]:
+    """What foreign code raises while it is imported becomes a `UsageError` that names it."""
     try:
         # Standard output is for results: what a plugin prints must not get between them.
         with contextlib.redirect_stdout(sys.stderr):
-            if name.endswith(".py"):
-                _import_file(Path(name))
-            else:
-                importlib.import_module(name)
+            yield
     except UsageError:
         raise
     except SystemExit as error:
         raise UsageError(
-            f"plugin {name} ends the program when it is imported (SystemExit: {error}); put what "
+            f"plugin {plugin} ends the program when it is imported (SystemExit: {error}); put what "
             'is to run as a script under if __name__ == "__main__":'
         ) from None
     except Exception as error:
-        raise UsageError(f"plugin {name} cannot be imported: {error}") from error
+        raise UsageError(f"plugin {plugin} cannot be imported: {error}") from error
 
 
 def _import_file(path: Path) -> None:

@@ -19,7 +19,7 @@ from skipjack.fleet.store.jobs.jobs import AddedJobs
 from skipjack.fleet.store.machines.devices import SeenClass, by_name
 from skipjack.fleet.toolchain import toolchain
 from skipjack.fleet.winners import same_kernel
-from skipjack.solvers import find_solver, names
+from skipjack.solvers import find_solver, is_known
 
 Pair = tuple[str, str]
 """A problem's key and a device's name."""
@@ -234,7 +234,7 @@ def _buildable(winner: Known | None) -> bool:
     """Whether the solver that found it is still what it was."""
     if winner is None:
         return False
-    if winner.solver not in names():
+    if not is_known(winner.solver):
         return True  # a plug-in that is not here; a builder may have it
     return winner.solver_version in (None, find_solver(winner.solver).version)
 
@@ -242,7 +242,7 @@ def _buildable(winner: Known | None) -> bool:
 def _banked(store: Jobs, label: str, bank: Bank, plan: Plan) -> bool:
     device = _device(store, label, plan.device)
     entry = bank.lookup(plan.problem, device.class_key, RANKING) if device else None
-    if plan.by_miopen or entry is None or entry.solver not in names():
+    if plan.by_miopen or entry is None or not is_known(entry.solver):
         return False
     return entry.solver_version == find_solver(entry.solver).version
 

@@ -24,7 +24,7 @@ from skipjack.gpu.describing import named_gpu, names_gpu, refusal_of_arch
 from skipjack.operations import get, parse
 from skipjack.operations import names as operation_names
 from skipjack.search import check_name
-from skipjack.solvers import find_solver, is_for, names, refusal
+from skipjack.solvers import every, find_solver, is_for, refusal
 from skipjack.solvers.gpu.triton_solver import TritonSolver
 from skipjack.solvers.solver import BuildingSolver, DrivingSolver, Solver
 
@@ -282,7 +282,7 @@ def _another_is_for(device: Device, solvers_named: Collection[str]) -> bool:
 
     A program of its own knows its architectures; it counts where it is asked for.
     """
-    for solver in map(find_solver, names()):
+    for solver in every():
         driven = isinstance(solver, DrivingSolver) and solver.name in solvers_named
         builds = isinstance(solver, BuildingSolver) and not isinstance(solver, TritonSolver)
         if (driven or builds) and is_for(solver, device):
@@ -323,8 +323,7 @@ class Solvers:
 def _named(wish: str) -> Sequence[Solver]:
     """Those that are wished for, or all that build."""
     if wish == ALL:
-        everyone = map(find_solver, names())
-        return [solver for solver in everyone if isinstance(solver, BuildingSolver)]
+        return [solver for solver in every() if isinstance(solver, BuildingSolver)]
     return [_with_jobs(name.strip()) for name in dict.fromkeys(wish.split(","))]
 
 

@@ -27,6 +27,7 @@ from skipjack.core.operation import (
     SeveralOutputs,
 )
 from skipjack.core.problem import Problem, parse_shape, shown, split_key
+from skipjack.entry_points import EntryPoints, named_instance
 from skipjack.errors import ForeignError, ProblemError, UsageError, blaming
 
 _MAX_ELEMENTS = 2**48
@@ -77,6 +78,18 @@ def register(operation: Operation) -> None:
     _known[operation.name] = operation
 
 
+def _held(name: str) -> object | None:
+    return _known.get(name)
+
+
+def _add_installed(name: str, found: object) -> None:
+    register(named_instance("operation", name, found))
+
+
+installed = EntryPoints("operation", "skipjack.operations", _held, _add_installed)
+"""Of other distributions."""
+
+
 def _check_values(operation: Operation) -> None:
     this = called("operation", operation)
     with blaming(this):
@@ -99,15 +112,23 @@ def comes_with_skipjack(name: str) -> bool:
 
 def names() -> list[str]:
     """All known operations, sorted."""
+    installed.load_all()
     return sorted(_known)
+
+
+def is_known(name: str) -> bool:
+    """Whether `get` finds it; other distributions are looked at if it is not ours."""
+    if name not in _known:
+        installed.load(name)
+    return name in _known
 
 
 def get(name: str) -> Operation:
     """The operation of this name; `ProblemError` with the closest match if there is none."""
-    if name not in _known:
+    if not is_known(name):
         from skipjack.core.naming import closest
 
-        close = closest(shown(name), _known)
+        close = closest(shown(name), names())
         hint = f"did you mean {close[0]}?" if close else _some_names()
         raise ProblemError(f"unknown operation {shown(name)!r}: {hint}")
     known = _known[name]

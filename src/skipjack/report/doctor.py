@@ -12,10 +12,13 @@ from typing import Any, Literal
 
 from rich.text import Text
 
+from skipjack import operations, search, solvers
 from skipjack.core.cpu_levels import level_of, levels_up_to
 from skipjack.core.device import Device, Peaks
 from skipjack.core.trial import Candidate
+from skipjack.entry_points import InstalledPlugin, strays
 from skipjack.errors import SkipjackError
+from skipjack.fleet.release import formats
 from skipjack.gpu.architectures import KNOWN
 from skipjack.gpu.describing import refusal_of_arch
 from skipjack.gpu.opening import find_gpus, why_none
@@ -63,6 +66,7 @@ def examine(settings: Settings) -> list[Finding]:
         kernel_finding(settings),
         *gpu_findings(),
         *_parts(),
+        *plugin_findings(),
         *_disk(settings),
     ]
 
@@ -180,6 +184,22 @@ def _parts() -> Iterator[Finding]:
     for name, use in _OPTIONAL.items():
         version = _mkl_version() if name == MklSolver.name else _version(name)
         yield Finding(name, "good" if version else "note", version or f"not installed; {use}")
+
+
+def plugin_findings() -> Iterator[Finding]:
+    """All plug-ins of installed distributions, loaded, and what failed."""
+    for registry in (operations.installed, solvers.installed, search.installed, formats.installed):
+        for plugin in registry.plugins():
+            yield _plugin_finding(registry.kind, plugin)
+    for plugin in strays():
+        yield _plugin_finding("entry point", plugin)
+
+
+def _plugin_finding(kind: str, plugin: InstalledPlugin) -> Finding:
+    what = f"{kind} {plugin.name} of {plugin.distribution} {plugin.version} ({plugin.value})"
+    if plugin.failure:
+        return Finding("plug-in", "bad", f"{what} is left out: {plugin.failure}")
+    return Finding("plug-in", "good", what)
 
 
 def _version(package: str) -> str:

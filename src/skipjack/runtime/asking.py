@@ -111,9 +111,9 @@ def _library(
 ) -> CpuLibraryKernel | GpuLibraryKernel | None:
     """A library's call, if that is here and can do the problem."""
     from skipjack.runtime.library_kernel import library_kernel
-    from skipjack.solvers import find_solver, names, refusal
+    from skipjack.solvers import find_solver, is_known, refusal
 
-    if name not in names() or refusal(find_solver(name), asked, device):
+    if not is_known(name) or refusal(find_solver(name), asked, device):
         return None
     return library_kernel(name, asked, device, again)
 

@@ -15,6 +15,7 @@ from typing import Any, cast
 from skipjack.core.membership import check_members
 from skipjack.core.naming import check_new_name, did_you_mean
 from skipjack.core.space import Countable, Space
+from skipjack.entry_points import EntryPoints
 from skipjack.errors import UsageError
 from skipjack.search.exhaustive import ExhaustiveSearch
 from skipjack.search.generator import Ask, Batch, Batches, GeneratorSearcher, Search
@@ -48,6 +49,7 @@ __all__ = [
     "cost",
     "create",
     "fitting",
+    "installed",
     "names",
     "register",
 ]
@@ -73,16 +75,25 @@ _FACTORIES: dict[str, Factory | Search | str] = {
 
 def names() -> tuple[str, ...]:
     """All that `create` knows."""
+    installed.load_all()
     return (AUTO, *_FACTORIES)
 
 
 def register(name: str, factory: Factory | Search) -> None:
     """Add a searcher: something that makes one from a context, or a generator function."""
-    check_new_name("searcher", name, names())
+    check_new_name("searcher", name, (AUTO, *_FACTORIES))
     if not callable(factory):
         raise UsageError(f"searcher {name!r} must be a function or a class, not {factory!r}")
     check_defaults(name, factory)
     _FACTORIES[name] = factory
+
+
+def _held(name: str) -> object | None:
+    return _FACTORIES.get(name)
+
+
+installed = EntryPoints("searcher", "skipjack.searchers", _held, register)
+"""Of other distributions."""
 
 
 def create(text: str, context: SearchContext, **parameters: object) -> Searcher:
@@ -108,7 +119,9 @@ def check_name(text: str) -> str:
 
 def _read(text: str, parameters: dict[str, object]) -> tuple[str, dict[str, Any]]:
     name, given = split_text(text)
-    if name not in names():
+    if name != AUTO and name not in _FACTORIES:
+        installed.load(name)
+    if name != AUTO and name not in _FACTORIES:
         hint = did_you_mean(name, names())
         raise UsageError(f"no searcher {name!r}; there are {', '.join(names())}{hint}")
     factory = choose if name == AUTO else _factory(name)  # auto has no parameters

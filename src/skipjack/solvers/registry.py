@@ -16,6 +16,7 @@ from skipjack.core.membership import called, check_members, has_any
 from skipjack.core.naming import check_new_name
 from skipjack.core.operation import NestOperation, ProgramOperation
 from skipjack.core.problem import Problem
+from skipjack.entry_points import EntryPoints, named_instance
 from skipjack.errors import ForeignError, SkipjackError, UsageError, blaming
 from skipjack.gpu.describing import describe_gpu
 from skipjack.operations import get, parse
@@ -86,6 +87,18 @@ def _check_declarations(solver: Solver) -> None:
         raise UsageError(f"{this}: algorithm is {solver.algorithm!r}; choose {choices}")
 
 
+def _held(name: str) -> object | None:
+    return _known.get(name)
+
+
+def _add_installed(name: str, found: object) -> None:
+    register(named_instance("solver", name, found))
+
+
+installed = EntryPoints("solver", "skipjack.solvers", _held, _add_installed)
+"""Of other distributions."""
+
+
 @contextmanager
 def only_solvers(*solvers: Solver) -> Iterator[None]:
     """No others are known inside: for tests without a compiler."""
@@ -94,26 +107,40 @@ def only_solvers(*solvers: Solver) -> Iterator[None]:
     try:
         for solver in solvers:
             register(solver)
-        yield
+        with installed.hidden():
+            yield
     finally:
         _known.clear()
         _known.update(before)
 
 
 def names() -> list[str]:
-    """All known solvers, sorted; none is loaded for that."""
+    """All known solvers, sorted; none of ours is loaded for that."""
+    installed.load_all()
     return sorted(_known)
+
+
+def is_known(name: str) -> bool:
+    """Whether `find_solver` finds it; other distributions are looked at if it is not ours."""
+    if name not in _known:
+        installed.load(name)
+    return name in _known
+
+
+def every() -> list[Solver]:
+    """All solvers, loaded and sorted by name."""
+    return [find_solver(name) for name in names()]
 
 
 def only_built_in() -> bool:
     """Whether all known solvers come with Skipjack; none is loaded for that."""
-    return all(isinstance(one, BuiltIn) for one in _known.values())
+    return all(isinstance(one, BuiltIn) for one in _known.values()) and installed.is_empty()
 
 
 def find_solver(name: str) -> Solver:
     """The solver of this name; `UsageError` with the closest match if there is none."""
-    if name not in _known:
-        close = difflib.get_close_matches(name, _known, 1, _CLOSE)
+    if not is_known(name):
+        close = difflib.get_close_matches(name, names(), 1, _CLOSE)
         hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(names())}"
         raise UsageError(f"unknown solver {name!r}: {hint}")
     known = _known[name]
@@ -122,6 +149,7 @@ def find_solver(name: str) -> Solver:
 
 def _asked(problem: Problem, device: Device, use: Use) -> Iterator[Solver]:
     """The solvers that may do a problem, the preferred one first; others of ours are not loaded."""
+    installed.load_all()
     for known in sorted(_known.values(), key=_is_behind):
         if not isinstance(known, BuiltIn):
             yield known
@@ -137,8 +165,8 @@ def _is_behind(known: Solver | BuiltIn) -> bool:
 def building_for(device: Device) -> list[BuildingSolver]:
     """Every solver that builds for devices of this kind, by name; others of ours are not loaded."""
     found = []
-    for name in names():
-        known = _known[name]
+    installed.load_all()
+    for name, known in sorted(_known.items()):
         if isinstance(known, BuiltIn) and not known.builds_for(device):
             continue
         solver = find_solver(name)

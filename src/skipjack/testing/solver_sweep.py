@@ -22,7 +22,7 @@ from skipjack.core.space import Promising
 from skipjack.errors import ProblemError
 from skipjack.native.named_cpu import describe
 from skipjack.operations import parse
-from skipjack.solvers import find_solver, is_for, names
+from skipjack.solvers import every, is_for
 from skipjack.solvers.solver import BuildingSolver, RacingSolver, Solver
 
 DEVICES = ("nehalem/1", "haswell/1", "haswell/3", "skylake-avx512/1", "neoverse-n1/2")
@@ -63,8 +63,7 @@ def random_problem(rng: np.random.Generator) -> Problem:
 def faults(problem: Problem, device: Device, rng: np.random.Generator) -> Iterator[Fault]:
     """What goes wrong where solvers are asked about a problem."""
     able = 0
-    for name in names():
-        solver = find_solver(name)
+    for solver in every():
         if not _is_for(solver, problem, device):
             continue
         try:
@@ -75,7 +74,7 @@ def faults(problem: Problem, device: Device, rng: np.random.Generator) -> Iterat
         except Exception as error:
             wrong = f"{type(error).__name__}: {error}"
         if wrong:
-            yield Fault(problem.key, device.name, name, wrong)
+            yield Fault(problem.key, device.name, solver.name, wrong)
     if not able:
         yield Fault(problem.key, device.name, "none", "no solver can do it")
 

@@ -14,9 +14,9 @@ from skipjack.errors import UsageError, blaming
 from skipjack.solvers import (
     building_solvers,
     driven_elsewhere,
+    every,
     find_solver,
     is_for,
-    names,
     refusal,
     solvers_for,
     vendors_for,
@@ -47,7 +47,7 @@ def applicable_solvers(
     """All solvers, or those that are named."""
     for name in only:
         find_solver(name)  # a wrong name is an error, also where nothing else is asked
-    wanted = only or [name for name in names() if _takes_part(find_solver(name), device)]
+    wanted = only or [one.name for one in every() if _takes_part(one, device)]
     with blaming(f"a solver asked about {problem.key}"):
         refused = {name: _refusal(find_solver(name), problem, device) for name in wanted}
         able = {name for name, reason in refused.items() if not reason}

@@ -13,7 +13,7 @@ from skipjack.core.config import settings_text
 from skipjack.execute.confirm import ALPHA, LOOKS, MIN_EFFECT, Confirmation
 from skipjack.execute.statistics import Ratio, Timing, paired_ratio, summarize
 from skipjack.reading import quoted
-from skipjack.solvers import names
+from skipjack.solvers import is_known
 from skipjack.tuning.limits import LIMITS, Limits
 from skipjack.tuning.loaded_candidate import LoadedCandidate
 from skipjack.tuning.result import Outcome, Speedup
@@ -289,7 +289,7 @@ class Decision:
         if outcome is Outcome.NOISY:
             return self._noise()
         held = self.contenders.held
-        if held is not None and held.solver not in names():
+        if held is not None and not is_known(held.solver):
             return (
                 f"the bank's entry is of solver {quoted(held.solver)}, which is not loaded, and "
                 "was left as it is; to compare with it, name its plug-in with --plugin or "

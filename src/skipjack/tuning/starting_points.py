@@ -14,7 +14,7 @@ from skipjack.core.trial import Candidate
 from skipjack.errors import ProblemError, blaming
 from skipjack.ledger import BankedConfig
 from skipjack.operations import parse
-from skipjack.solvers import find_solver, names, refusal
+from skipjack.solvers import find_solver, is_known, refusal
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.tuning.limits import Limits
 
@@ -76,7 +76,7 @@ def nearest_winners(
 
 def incumbent_of(entry: BankEntry | None, problem: Problem, device: Device) -> Candidate | None:
     """The entry's config, if it can still be built; libraries are timed in any case."""
-    if entry is None or entry.solver not in names():
+    if entry is None or not is_known(entry.solver):
         return None
     solver = find_solver(entry.solver)
     config = Config(dict(entry.config))
@@ -95,7 +95,7 @@ def outdated(entry: BankEntry) -> bool:
 
     If it cannot make that config any more, then nobody gets anything out of the entry.
     """
-    if entry.solver not in names():
+    if not is_known(entry.solver):
         return False
     solver = find_solver(entry.solver)
     return isinstance(solver, BuildingSolver) and entry.solver_version <= solver.version

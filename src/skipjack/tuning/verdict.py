@@ -30,7 +30,7 @@ from skipjack.gpu.opening import driver_release
 from skipjack.ledger import OUTCOME, VerdictRecord
 from skipjack.operations import bytes_moved, get, outputs
 from skipjack.runtime import KernelCode
-from skipjack.solvers import find_solver, names, vendors_for
+from skipjack.solvers import find_solver, is_known, vendors_for
 from skipjack.solvers.solver import NativeVendorSolver, VendorSolver
 from skipjack.storage import timestamp, utc_now
 from skipjack.tuning.decision import UNITY, Contenders, Decision
@@ -79,7 +79,7 @@ def _is_outdone(run: StudyRun, decision: Decision, result: TuneResult) -> bool:
     held = run.entry
     if held is None or decision.met is not None or not decision.enters(result.status):
         return False
-    if held.solver not in names():
+    if not is_known(held.solver):
         return True
     undated = replace(_entry(run, result, decision), created="")
     return stronger(held, undated) is held

@@ -23,7 +23,7 @@ from skipjack.interrupt import Interrupt
 from skipjack.ledger import CandidateKey
 from skipjack.ledger.facts import read_facts
 from skipjack.operations import parse
-from skipjack.solvers import find_solver, for_gpus_alone, names, refusal, solvers_for
+from skipjack.solvers import find_solver, for_gpus_alone, is_known, refusal, solvers_for
 from skipjack.solvers.identity import build_identity
 from skipjack.solvers.solver import BuildingSolver
 from skipjack.tuning.applicable_solvers import applicable_solvers, entrants
@@ -267,7 +267,7 @@ def _ranking_json(
     first = result.ranked[0] if result.ranked else None
     log.info("ranked: %s", ", ".join(map(_line, result.ranked)) or result.reason)
     timed = [(solver, trial.config) for solver, trial in told.trials]
-    timed += [(one.solver, one.config) for one in result.ranked if one.solver in names()]
+    timed += [(one.solver, one.config) for one in result.ranked if is_known(one.solver)]
     return {
         **record,
         **(_first_place(first) if first else {}),

@@ -161,10 +161,10 @@ SIGNATURES = (*_CPU, *(one.on(TorchBackend.CUDA) for one in _CPU if one.name in 
 
 def why_unknown(name: str) -> str:
     """Why no operation of this name can be tuned under PyTorch; empty if one can."""
-    from skipjack.operations import names
+    from skipjack.operations import is_known, names
 
     hooked = sorted({one.name for one in SIGNATURES})
-    if name in hooked or name in names():
+    if name in hooked or is_known(name):
         return ""
     hint = did_you_mean(name, sorted({*hooked, *names()}))
     return f"no operation {name!r} is tuned under PyTorch; there are {', '.join(hooked)}{hint}"

@@ -54,7 +54,7 @@ from skipjack.learn.rates import (
     peak_gflops,
     rated_device,
 )
-from skipjack.operations import get, names, parse
+from skipjack.operations import get, is_known, parse
 from skipjack.settings import load_settings
 from skipjack.solvers.cpu.nest import Schedule
 
@@ -324,7 +324,7 @@ def _measured(rates: Rates, problem: Problem, schedule: Schedule) -> float | Non
 
 def highest_gflops(table: LoopTable, dtype: str) -> float:
     """The highest rate in a table, in GFLOP/s."""
-    known = [key for key in table.times_ns if key.partition(":")[0] in names()]
+    known = [key for key in table.times_ns if is_known(key.partition(":")[0])]
     problems = [each for each in map(parse, known) if each.dtype == dtype]
     best = ((each, table.best_ns(each)) for each in problems)
     rates = [gflops(each, time_ns * 1e-9) for each, time_ns in best if time_ns]

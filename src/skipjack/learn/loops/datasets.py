@@ -26,7 +26,7 @@ from skipjack.core.operation import ProgramOperation
 from skipjack.core.problem import Problem
 from skipjack.errors import MalformedError, ProblemError, StorageError, UsageError
 from skipjack.learn.loops.looptune_file import parse_benchmark
-from skipjack.operations import get, names, parse
+from skipjack.operations import get, is_known, parse
 from skipjack.reading import read_json, read_plain
 from skipjack.settings import load_settings
 from skipjack.storage import atomic_write
@@ -230,7 +230,7 @@ def _check_count(count: int) -> None:
 
 
 def _check_playable(operation: str, dtype: str) -> None:
-    if operation not in names():
+    if not is_known(operation):
         raise UsageError(f"unknown operation {operation!r} for a dataset")
     if isinstance(get(operation), ProgramOperation):
         raise UsageError(f"{operation} is not a single loop nest, so it cannot be in a dataset")
@@ -338,7 +338,7 @@ def find_problems(text: str, split: str = "all") -> list[Problem]:
     if benchmark:
         text = f"{benchmark[1]}:{benchmark[2]}"
     head, _, rest = text.partition(":")
-    if head in names() and rest:
+    if is_known(head) and rest:
         return [parse(text)]
     if rest:
         return [_of_dataset(head, rest)]
@@ -391,5 +391,5 @@ def _check_name(name: str) -> None:
             f"{name!r} cannot be the name of a dataset; use letters, digits, dots, dashes and "
             "underscores, as mm64_256_16"
         )
-    if name in names():
+    if is_known(name):
         raise UsageError(f"{name} is an operation; choose another name for the dataset")

@@ -15,8 +15,8 @@ from skipjack.runtime.toolchains import fresh_first
 from skipjack.runtime.warning_once import warn_once
 from skipjack.solvers import (
     find_solver,
+    is_known,
     named_pins,
-    names,
     pinned_solvers,
     pinned_space,
     spelled_pins,
@@ -62,7 +62,7 @@ def _known(question: Question, layer: BankLayer, pins: Mapping[str, str]) -> Ite
         except StorageError:
             return  # told elsewhere
         for entry in fresh_first(entries):
-            same = entry.solver in names() and find_solver(entry.solver).version
+            same = is_known(entry.solver) and find_solver(entry.solver).version
             if same == entry.solver_version and has_settings(entry.config, pins):
                 yield entry
 

@@ -33,7 +33,7 @@ from skipjack.solvers import (
     SourceAware,
     build_identity,
     find_solver,
-    names,
+    is_known,
     refusal,
     slack_of,
     source_key,
@@ -151,7 +151,7 @@ def reason_of(error: Exception) -> str:
 
 def solver_of(entry: BankEntry) -> BuildingSolver | None:
     """The solver that an entry proposes, if it is here and means the same; None for a library."""
-    if entry.solver not in names():
+    if not is_known(entry.solver):
         raise UselessEntryError(
             f"the bank's kernel is of solver {quoted(entry.solver)}, which is not known here; "
             "if it is of a plug-in, name that in SKIPJACK_PLUGINS or --plugin"

@@ -22,7 +22,7 @@ from skipjack.errors import SkipjackError
 from skipjack.native.forks import ForkOrder, forks_wait_for
 from skipjack.runtime.dumps.problem import DefaultKernel
 from skipjack.settings import Settings
-from skipjack.solvers import BuildingSolver, find_solver, names, solvers_for
+from skipjack.solvers import BuildingSolver, find_solver, is_known, solvers_for
 
 PROPOSAL = "proposal"
 _PACKAGES = {"mkl": "mkl", "cblas": "numpy", "numpy": "numpy"}
@@ -65,7 +65,7 @@ def _banked(problem: Problem, device: Device, settings: Settings) -> DefaultKern
 def _named(source: str, entry: BankEntry) -> DefaultKernel | None:
     if is_library(entry):
         return DefaultKernel(source, entry.solver, library=library_version(entry.solver))
-    if entry.solver not in names():
+    if not is_known(entry.solver):
         return None
     solver = find_solver(entry.solver)
     if not isinstance(solver, BuildingSolver) or solver.version != entry.solver_version:

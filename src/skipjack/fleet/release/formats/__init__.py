@@ -9,6 +9,7 @@ import importlib
 from pathlib import Path
 
 from skipjack.core.naming import check_new_name, did_you_mean
+from skipjack.entry_points import EntryPoints, named_instance
 from skipjack.errors import UsageError
 from skipjack.fleet.release.formats.contents import (
     AND,
@@ -52,6 +53,7 @@ __all__ = [
     "check_aliases",
     "every",
     "get",
+    "installed",
     "keyed_file",
     "names",
     "of_find_db",
@@ -81,13 +83,28 @@ def register(form: ExportFormat) -> None:
     _known[form.name] = form
 
 
+def _held(name: str) -> object | None:
+    return _known.get(name)
+
+
+def _add_installed(name: str, found: object) -> None:
+    register(named_instance("export format", name, found))
+
+
+installed = EntryPoints("export format", "skipjack.formats", _held, _add_installed)
+"""Of other distributions."""
+
+
 def names() -> tuple[str, ...]:
     """All formats, ours first."""
+    installed.load_all()
     return tuple(_known)
 
 
 def get(name: str) -> ExportFormat:
     """The format of this name; `UsageError` names those that there are."""
+    if name not in _known:
+        installed.load(name)
     if name not in _known:
         hint = did_you_mean(name, names())
         raise UsageError(f"unknown format {name!r}: choose {' or '.join(names())}{hint}")
