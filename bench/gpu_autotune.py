@@ -133,7 +133,6 @@ def ahead(size: int, folder: Path) -> dict[str, Any]:
     from gpu_autotune_kernel import CONFIGS
     from skipjack.core.protocol import gpu_protocol
     from skipjack.execute.session import RunSession
-    from skipjack.integrations.race import race
     from skipjack.operations import parse
 
     problem = parse(f"matmul:{size}x{size}x{size}:f16")
@@ -154,13 +153,8 @@ def ahead(size: int, folder: Path) -> dict[str, Any]:
                 reasons.append(failure.reason)
         checked = time.monotonic()
 
-        def sample(order: Sequence[int]) -> Mapping[int, float]:
-            blocks, _ = session.time(order, 1)
-            return {block.kernel: float(median(block.samples_ns)) for block in blocks}
-
-        samples = race(kernels, sample)
+        best = _fastest(session, list(kernels))
     done = time.monotonic()
-    best = min(samples, key=lambda kernel: median(samples[kernel]))
     return {
         "seconds": round(done - prepared, 3),
         "start_s": round(prepared - started, 3),
@@ -172,6 +166,18 @@ def ahead(size: int, folder: Path) -> dict[str, Any]:
         "reasons": reasons[:5],
         "build": json.loads((folder / "build.json").read_text()),
     }
+
+
+def _fastest(session: Any, kernels: Sequence[int]) -> int:
+    """One block of all, then more of those that may be the fastest, as a search does."""
+    from skipjack.execute.statistics import by_kernel, summarize
+
+    times: dict[int, float] = {}
+    for blocks, within in ((1, 1.25), (4, 1.05), (16, 1.0)):
+        timed = by_kernel(session.time(kernels, blocks)[0])
+        times = {kernel: summarize(mine).time_ns for kernel, mine in timed.items()}
+        kernels = [kernel for kernel in kernels if times[kernel] <= within * min(times.values())]
+    return min(times, key=lambda kernel: times[kernel])
 
 
 def _loadable(path: Path, config: Mapping[str, int], size: int) -> Any:

@@ -7,7 +7,6 @@ LARGE = {
     "core": 29,
     "execute": 24,
     "fleet": 22,
-    "integrations": 21,
     "interop/miopen": 30,
     "report": 29,
     "solvers/convolution": 58,

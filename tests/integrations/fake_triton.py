@@ -60,7 +60,8 @@ class FakeTimer:
 
     def __init__(self, fake: FakeDriver) -> None:
         self.fake = fake
-        self.sampled: list[str] = []
+        self.sampled: list[int] = []
+        """Blocks of the launches that were timed."""
 
     def ready(self, shot: Shot) -> Shot:
         return shot
@@ -68,14 +69,14 @@ class FakeTimer:
     def synchronize(self) -> None:
         return
 
-    def sample(self, shots: Mapping[str, Shot], order: Sequence[str]) -> Mapping[str, float]:
+    def sample(self, shots: Mapping[int, Shot], order: Sequence[int]) -> Mapping[int, float]:
         times = {}
         for name in order:
             shots[name].before()
             shots[name].launch()
             times[name] = self.fake.last_ns
+            self.sampled.append(self.fake.launches[-1].BLOCK)
             shots[name].after()
-            self.sampled.append(name)
         return times
 
 

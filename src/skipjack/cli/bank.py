@@ -77,12 +77,17 @@ def show(
     json: JsonOption = False,
     plugin: PluginOption = None,
 ) -> None:
-    """Show what is known about a problem, on every device or on one."""
+    """Show what is known about a problem, on every device or on one.
+
+    autotune:NAME shows all calls of the kernel NAME that is decorated with @skipjack.autotune.
+    """
     from skipjack.bank import Bank
+    from skipjack.core.problem import CALLS
     from skipjack.operations import parse
 
     settings = settings_with(plugin)
-    key = parse(problem, dtype).key
+    of_calls = problem.startswith(f"{CALLS}:")
+    key = problem if of_calls else parse(problem, dtype).key
     bank = Bank.open(settings.user_dir)
     found = entries_known_of(bank, key, device)
     if json:

@@ -21,6 +21,9 @@ from skipjack.errors import ProblemError
 MAX_AXES = 32
 """More than anyone needs; older NumPys have no more."""
 
+CALLS = "autotune"
+"""The operation of decorated kernels' calls, which their programs alone can make."""
+
 _SHOWN = 80
 _OPERATION = re.compile(r"[a-z][a-z0-9_]*")
 _LETTERED = re.compile(r"([a-z])(-?\d+)", re.ASCII)

@@ -30,10 +30,12 @@ NATIVE_TIMER = "clock_monotonic_in_native_loop"
 GRAPH_TIMER = "events around a graph"
 CALLING_TIMER = "clock around calls from Python"
 LAUNCHING_TIMER = "clock of the host around launches and their end"
+LAUNCH_TIMER = "events around each launch of the caller's process"
 DEPLOYMENTS = tuple(f"{calls}/{c}" for calls in (NATIVE, GRAPH, EAGER) for c in (HOT, COLD))
 _CALLS = {
     NATIVE_TIMER: NATIVE,
     GRAPH_TIMER: GRAPH,
+    LAUNCH_TIMER: GRAPH,
     CALLING_TIMER: EAGER,
     LAUNCHING_TIMER: EAGER,
 }
@@ -107,6 +109,27 @@ def gpu_protocol() -> TimingProtocol:
         timer=GRAPH_TIMER,
         sample_ns=1_000_000,
     )
+
+
+def call_protocol(benchmark: str = "") -> TimingProtocol:
+    """How launches of this process are timed; `benchmark` identifies a function of the user's.
+
+    Such a function takes many samples by itself and a tenth of a second, so it is called seldom.
+    """
+    own = TimingProtocol(
+        alignment_bytes=1,
+        caches="flushed",
+        pinned=False,
+        places="tensors of the caller",
+        inputs="tensors of the caller",
+        timer=LAUNCH_TIMER,
+        sample_ns=0,
+        samples_per_block=2,
+    )
+    if not benchmark:
+        return own
+    timer = f"do_bench {benchmark}"
+    return replace(own, timer=timer, samples_per_block=1, race_blocks=1, confirm_blocks=5)
 
 
 def protocol_for(device: Device) -> TimingProtocol:

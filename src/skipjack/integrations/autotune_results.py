@@ -1,172 +1,216 @@
-"""What was timed by earlier processes: measurements of a ledger, one by one for each config.
+"""What is known of a call: entries of banks, the log and the verdicts of its study.
 
 They are under a problem that says which function with which arguments, so a config that is added
 later finds all others known, and an edit elsewhere in the file changes nothing. Another class of
-device, another Triton or another way of timing has measurements of its own.
+device, another Triton or another way of timing has results of its own.
+
+Earlier versions kept measurements and marks alone. Where a study has no log yet, these are read.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import exp, log
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import TypeVar
 
-from skipjack.core.trial import Status
-from skipjack.errors import CorruptFileError, StorageError
-from skipjack.integrations.outcomes import Outcome
-from skipjack.integrations.race import fold
-from skipjack.ledger import (
-    CandidateKey,
-    Ledger,
-    MarkKind,
-    MarkRecord,
-    MeasurementRecord,
-    MetricSamples,
-)
+from skipjack.bank import FILE_NAME, Bank, BankEntry, layers_of
+from skipjack.core.config import Config
+from skipjack.core.device import Device
+from skipjack.core.problem import Problem
+from skipjack.core.protocol import TimingProtocol
+from skipjack.core.trial import Status, Trial
+from skipjack.errors import CorruptFileError, MalformedError, StorageError
+from skipjack.ledger import Ledger, MarkKind, MarkRecord, MeasurementRecord
+from skipjack.settings import Settings
+from skipjack.tuning.calls import BankAccess, NoBank
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 SOLVER = "triton_autotune"
-_VERSION = 1
+VERSION = 1
+SEARCHED, TRIED = "searched", "tried"
+"""Fields of an entry's evidence: the search of a space that came to its end, and the digests of
+the listed configs that were tried."""
 _LASTING = (Status.BUILD_ERROR, Status.OUT_OF_MEMORY)
-"""Failures that come again; a crash or a hang may have been an accident and is tried again."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class AutotunePlace:
-    """What measurements are of, and where and how they were taken."""
+    """What results are of, and where and how they are taken."""
 
-    problem: str
-    device_class: str
-    device_instance: str
-    protocol: str
+    problem: Problem
+    device: Device
+    protocol: TimingProtocol
+    earlier_protocol: str
+    """What earlier versions called the same way of timing."""
 
 
 @dataclass(frozen=True, slots=True)
-class KnownConfigs:
-    """What is known of configs, by their texts."""
+class KnownCall:
+    """What is known, the configs spelled as banks spell them."""
 
-    times_ns: Mapping[str, float] = field(default_factory=dict)
-    """On one scale."""
-    failures: Mapping[str, Outcome] = field(default_factory=dict)
-    marks: frozenset[str] = frozenset()
-    """Searches that came to their end."""
-
-    def leader(self, among: Collection[str]) -> str | None:
-        """The fastest of these."""
-        times = {text: self.times_ns[text] for text in among if text in self.times_ns}
-        return min(times, key=lambda text: times[text], default=None)
+    entries: tuple[BankEntry, ...] = ()
+    """Of the banks in force, the strongest first."""
+    trials: tuple[Trial, ...] = ()
+    """Of the study's log, or of an earlier version."""
+    verdicts: tuple[Config, ...] = ()
+    """What the study's verdicts chose, the latest first."""
+    searched: frozenset[str] = frozenset()
+    """Searches of a space that came to their end."""
+    is_earlier: bool = False
+    """Whether trials are of an earlier version, which confirmed nothing."""
 
 
 class AutotuneResults:
-    """Results in a user directory; without one, or where it cannot be used, of this process alone.
+    """Results in a user directory; without settings nothing is known and nothing is kept.
 
-    A kernel that runs must not stop because its timings cannot be kept: trouble with the file is
+    A kernel that runs must not stop because its timings cannot be kept: trouble with files is
     logged.
     """
 
-    def __init__(
-        self, directory: Path | None, place: AutotunePlace, *, earlier: bool = True
-    ) -> None:
-        """Without `earlier` nothing is known of processes before; what is found is kept."""
-        self._directory = directory
-        self._earlier = earlier
-        self.place = place
-        self._own: list[MeasurementRecord] = []
-        self._own_marks: set[str] = set()
+    def __init__(self, settings: Settings | None, place: AutotunePlace) -> None:
+        self._settings, self.place = settings, place
 
-    def known(self) -> KnownConfigs:
-        """Everything that is still valid here."""
+    def known(self, study: str) -> KnownCall:
+        """Everything that is valid here, of this study and of banks."""
+        if self._settings is None:
+            return KnownCall()
+        entries = self.entries()
+        found = self._with_ledger(lambda ledger: self._read(ledger, study)) or KnownCall()
+        told = [one.evidence.get(SEARCHED) for one in entries]
+        searched = found.searched | {text for text in told if isinstance(text, str)}
+        return KnownCall(entries, found.trials, found.verdicts, searched, found.is_earlier)
+
+    def entries(self) -> tuple[BankEntry, ...]:
+        """What banks hold for calls that are timed in the same way."""
+        if self._settings is None:
+            return ()
+        place, settings = self.place, self._settings
+        found: list[BankEntry] = []
+        key, protocol = place.problem.key, place.protocol.key
+        for layer in layers_of(settings.user_dir, settings.banks, settings.system_dir):
+            try:
+                ranked = layer.ranked(key, place.device.class_key, protocol=protocol)
+            except StorageError as error:
+                logger.warning("%s", error)
+                continue
+            found += (one for one in ranked if one.protocol == protocol and one.solver == SOLVER)
+        return tuple(found)
+
+    def _read(self, ledger: Ledger, study: str) -> KnownCall:
+        trials = tuple(ledger.trials(study))
+        verdicts = [one for one in ledger.verdicts(self.place.problem.key) if one.study == study]
+        ended: set[str] = set()
+        for one in verdicts:
+            evidence = one.record.get("evidence")
+            text = evidence.get(SEARCHED) if isinstance(evidence, Mapping) else None
+            ended |= {text} if isinstance(text, str) else set()
+        chosen = tuple(one.config for one in reversed(verdicts))
+        if trials or verdicts:
+            return KnownCall((), trials, chosen, frozenset(ended))
+        return self._earlier(ledger)
+
+    # earlier versions
+
+    def _earlier(self, ledger: Ledger) -> KnownCall:
+        key = self.place.problem.key
         sessions: dict[str, dict[str, float]] = {}
-        failures: dict[str, Outcome] = {}
-        kept = self._with_ledger(self._read) if self._earlier else None
-        measured, marks = kept or ([], [])
-        for record in filter(self._is_valid, self._with_own(measured)):
+        failures: dict[str, MeasurementRecord] = {}
+        for record in filter(self._is_valid, ledger.measurements(key)):
             text = record.candidate.config
             if record.times_ns:
-                times = sessions.setdefault(record.session, {})
-                times[text] = median(record.times_ns)
+                sessions.setdefault(record.session, {})[text] = median(record.times_ns)
                 failures.pop(text, None)
             elif record.status in _LASTING:
-                failures[text] = Outcome(record.status, record.reason)
-        marks = [mark for mark in marks if mark.kind is MarkKind.SEARCH_ENDED]
-        ended = {mark.scope for mark in filter(self._is_valid, marks)}
-        return KnownConfigs(fold(sessions.values()), failures, frozenset(ended | self._own_marks))
-
-    def _read(self, ledger: Ledger) -> tuple[list[MeasurementRecord], list[MarkRecord]]:
-        return ledger.measurements(self.place.problem), ledger.marks(self.place.problem)
-
-    def _with_own(self, kept: list[MeasurementRecord]) -> list[MeasurementRecord]:
-        """Those of the ledger, and our own that it could not take: a disk may be full."""
-        sessions = {record.session for record in kept}
-        return kept + [record for record in self._own if record.session not in sessions]
+                failures[text] = record
+        times = fold(sessions.values())
+        trials = [Trial(c, value=ns) for text, ns in times.items() if (c := _config(text))]
+        trials += [
+            Trial(c, record.status, reason=record.reason)
+            for text, record in failures.items()
+            if text not in times and (c := _config(text))
+        ]
+        marks = (one for one in ledger.marks(key) if one.kind is MarkKind.SEARCH_ENDED)
+        ended = frozenset(one.scope for one in filter(self._is_valid, marks))
+        return KnownCall((), tuple(trials), (), ended, is_earlier=True)
 
     def _is_valid(self, record: MeasurementRecord | MarkRecord) -> bool:
         by = record.candidate if isinstance(record, MeasurementRecord) else record
-        here = (self.place.device_class, self.place.protocol)
+        here = (self.place.device.class_key, self.place.earlier_protocol)
         made = (record.device_class, record.protocol, by.solver, by.solver_version)
-        return made == (*here, SOLVER, _VERSION)
+        return made == (*here, SOLVER, VERSION)
 
-    def mark(self, text: str) -> None:
-        """Note that a search came to its end, so that nobody starts it again."""
-        place = self.place
-        mark = MarkRecord(
-            MarkKind.SEARCH_ENDED,
-            text,
-            place.problem,
-            SOLVER,
-            _VERSION,
-            place.protocol,
-            place.device_instance,
-            place.device_class,
-            session=secrets.token_hex(8),
-        )
-        self._own_marks.add(text)
-        self._with_ledger(lambda ledger: ledger.add_mark(mark))
+    # files
 
-    def keep(
-        self, samples_ns: Mapping[str, Sequence[float]], failures: Mapping[str, Outcome]
-    ) -> None:
-        """Add what one round of timings found."""
-        session = secrets.token_hex(8)
-        records = [self._record(text, session, tuple(ns)) for text, ns in samples_ns.items() if ns]
-        records += [self._record(text, session, (), outcome) for text, outcome in failures.items()]
-        self._own += records
-        self._with_ledger(lambda ledger: ledger.add_measurements(records))
+    @contextlib.contextmanager
+    def ledger(self) -> Iterator[Ledger]:
+        """The ledger of the user directory; one in memory where that cannot be used."""
+        with self._opened() or Ledger.in_memory() as ledger:
+            yield ledger
 
-    def _record(
-        self, text: str, session: str, samples_ns: tuple[float, ...], outcome: Outcome | None = None
-    ) -> MeasurementRecord:
-        place = self.place
-        return MeasurementRecord(
-            CandidateKey(place.problem, SOLVER, _VERSION, text),
-            source_digest=None,
-            device_instance=place.device_instance,
-            device_class=place.device_class,
-            protocol=place.protocol,
-            session=session,
-            block=0,
-            metrics={"time_ns": MetricSamples("ns", samples_ns)},
-            status=outcome.status if outcome else Status.OK,
-            reason=outcome.reason if outcome else "",
-        )
+    def bank(self) -> BankAccess:
+        """The bank of the user directory; one that keeps nothing where results are not kept."""
+        return Bank(self.directory / FILE_NAME) if self.directory else NoBank()
 
-    def _with_ledger(self, use: Callable[[Ledger], T]) -> T | None:
-        if self._directory is None:
+    @property
+    def directory(self) -> Path | None:
+        """Where results are kept; None where they are not."""
+        return self._settings.user_dir if self._settings else None
+
+    def _opened(self) -> Ledger | None:
+        if self.directory is None:
             return None
         for _ in range(2):
             try:
-                with Ledger.open(self._directory) as ledger:
+                return Ledger.open(self.directory)
+            except CorruptFileError as error:
+                logger.warning("%s", error)  # it was set aside; then there is a new one
+            except StorageError as error:
+                logger.warning("autotuning results are not kept: %s", error)
+                break
+        return None
+
+    def _with_ledger(self, use: Callable[[Ledger], T]) -> T | None:
+        for _ in range(2):
+            opened = self._opened()
+            if opened is None:
+                return None
+            try:
+                with opened as ledger:
                     return use(ledger)
             except CorruptFileError as error:
-                log.warning("%s", error)  # it was set aside; the second time there is a new one
+                logger.warning("%s", error)
             except StorageError as error:
-                log.warning("autotuning results are not kept: %s", error)
-                break
+                logger.warning("earlier autotuning results cannot be read: %s", error)
+                return None
+        return None
+
+
+def fold(sessions: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Times of several sessions on the scale of the first.
+
+    Those that share configs are brought to one scale by them; one that shares none is taken as it
+    is.
+    """
+    known: dict[str, float] = {}
+    for session in sessions:
+        shared = [text for text in session if text in known]
+        scale = exp(fmean(log(known[t] / session[t]) for t in shared)) if shared else 1.0
+        for text, time_ns in session.items():
+            known[text] = time_ns * scale
+    return known
+
+
+def _config(text: str) -> Config | None:
+    """What a ledger has as a config; a row that others wrote may be none."""
+    try:
+        return Config.from_key(text)
+    except MalformedError:
         return None

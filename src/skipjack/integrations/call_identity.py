@@ -8,17 +8,25 @@ from importlib import metadata
 from typing import Any
 
 from skipjack.core.device import Device
+from skipjack.core.problem import CALLS, Problem
+from skipjack.core.protocol import call_protocol
 from skipjack.errors import SkipjackError
 from skipjack.integrations.autotune_results import AutotunePlace
 from skipjack.integrations.hook_identity import hook_text
 from skipjack.integrations.kernel_identity import digest, function_text, value_text
 from skipjack.integrations.tuned_call import TunedCall
 
+EARLIER_PROTOCOL = "gpu events around each launch; caches cleared before it; interleaved"
+"""How earlier versions called `call_protocol`."""
+
 Described = list[tuple[str, str]]
 
 
-def place_of(call: TunedCall, protocol: str) -> AutotunePlace:
-    """Where measurements of a call belong; `SkipjackError` where there is no GPU."""
+def place_of(call: TunedCall, benchmark: str = "") -> AutotunePlace:
+    """Where results of a call belong; `SkipjackError` where there is no GPU.
+
+    `benchmark` identifies a ``do_bench`` of the user's.
+    """
     function: Any = call.tuner.fn
     heuristics: dict[str, str] = {}
     while not hasattr(function, "src"):  # a heuristic around the function, or several
@@ -35,20 +43,24 @@ def place_of(call: TunedCall, protocol: str) -> AutotunePlace:
         raise SkipjackError(
             f"kernel {function.__name__} cannot be tuned: Triton finds no GPU here ({error})"
         ) from error
-    problem = problem_text(function, call.key, types, constants)
-    return AutotunePlace(problem, device.class_key, device.instance_key, protocol)
+    problem = problem_of(function, call.key, types, constants)
+    earlier = f"do_bench {benchmark}" if benchmark else EARLIER_PROTOCOL
+    return AutotunePlace(problem, device, call_protocol(benchmark), earlier)
 
 
-def problem_text(
+def problem_of(
     function: Any, key: Sequence[Any], types: Described, constants: Mapping[str, Any]
-) -> str:
-    """As a ledger's problem; other source, types, constants or Triton make another."""
+) -> Problem:
+    """Other source, types, constants or Triton make another."""
     arguments = json.dumps([types, {n: _text(v) for n, v in sorted(constants.items())}])
     values = ",".join(_text(value) for value in key) or "none"
-    return (
-        f"autotune:{function.__name__}/source={digest(function_text(function))}"
-        f"/arguments={digest(arguments)}/key={values}/triton={metadata.version('triton')}"
-    )
+    attributes = {
+        "source": digest(function_text(function)),
+        "arguments": digest(arguments),
+        "key": values,
+        "triton": metadata.version("triton"),
+    }
+    return Problem(CALLS, (), "", tuple(attributes.items()), shape_text=function.__name__)
 
 
 def argument_types(function: Any, named: Mapping[str, Any]) -> Described:

@@ -2,7 +2,8 @@
 
 Launches are queued without waiting in between. While the GPU clears its caches the host has the
 next launch ready, and where a launch can be recorded as a graph it takes the host a few
-microseconds: what lies between two events is the kernel alone.
+microseconds: what lies between two events is the kernel alone, with and
+without graphs.
 """
 
 from __future__ import annotations
@@ -14,9 +15,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 log = logging.getLogger(__name__)
-
-PROTOCOL = "gpu events around each launch; caches cleared before it; interleaved"
-"""Times under other words are not comparable. Graphs change nothing between the events."""
 
 T = TypeVar("T", bound=Hashable)
 Call = Callable[[], object]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from skipjack.core.trial import Status
-from skipjack.errors import SkipjackError
+from skipjack.tuning.calls import CallsLostError
 
 _LONGEST_REASON = 500
 _SHORTAGES = tuple(
@@ -23,12 +23,13 @@ _SHORTAGES = tuple(
 _COMPILERS = ("CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct")
 _OF_LAUNCHES = {
     "OutOfResources": Status.OUT_OF_MEMORY,
+    "WrongResultError": Status.WRONG,
     "PTXASError": Status.BUILD_ERROR,
     **dict.fromkeys(_COMPILERS, Status.BUILD_ERROR),
 }
 
 
-class GpuLostError(SkipjackError):
+class GpuLostError(CallsLostError):
     """A config broke the GPU's context; nothing more can run on it in this process."""
 
 

@@ -51,8 +51,9 @@ def autotune(
     ``maxnreg``), with `constraints` such as ``"BLOCK_M * BLOCK_N <= 32768"`` that may also read the
     call's whole-number arguments. A space is searched for `seconds` or by `budget` trials.
 
-    Configs are compiled in parallel processes, then timed in turn; times are kept in the user
-    directory, each config's by itself, unless `cache_results` is False. `warmup` and `rep` mean
+    Configs are compiled in parallel processes, then timed in turn; the winner is confirmed beside
+    the first config and kept in the user directory's bank, all trials in its ledger, unless
+    `cache_results` is False. `warmup` and `rep` mean
     nothing here and are taken for compatibility; `use_cuda_graph` False forbids graphs.
     """
     if (configs is None) == (space is None):

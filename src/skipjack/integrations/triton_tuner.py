@@ -1,7 +1,7 @@
 """The object that a decorated kernel is: Triton's autotuner, with the tuning our own.
 
 What Triton's class says about arguments, pruning and hooks stays as it is; how the best config is
-found is for `call_tuning` to say.
+found is for the study engine to say (`skipjack.tuning.calls`).
 """
 
 from __future__ import annotations
@@ -10,24 +10,32 @@ import logging
 import time
 from dataclasses import dataclass
 from functools import partial
+from importlib import metadata
 from typing import Any
 
 from triton import knobs
 from triton.runtime import autotuner
 
 from skipjack.core.parameters import ParameterSpace
+from skipjack.errors import SkipjackError
 from skipjack.integrations import gpu_timing
-from skipjack.integrations.autotune_results import AutotuneResults
+from skipjack.integrations.autotune_results import AutotuneResults, KnownCall
+from skipjack.integrations.call_choices import (
+    CallChoices,
+    CallDecision,
+    ListedChoices,
+    SpaceChoices,
+)
 from skipjack.integrations.call_identity import place_of
-from skipjack.integrations.call_tuning import CallDecision, CallTuning, decide, decide_in
 from skipjack.integrations.hook_identity import hook_text
-from skipjack.integrations.trials import ConfigBench
 from skipjack.integrations.triton_autotune import Search
 from skipjack.integrations.triton_configs import config_text, make_space, to_triton
+from skipjack.integrations.triton_session import LaunchTools, TritonSession
 from skipjack.integrations.tuned_call import TunedCall
 from skipjack.runtime import mode_of_decorated
 from skipjack.runtime.online import is_recording, one_at_a_time
 from skipjack.settings import load_settings
+from skipjack.tuning.calls import CallContext, tune_call
 
 log = logging.getLogger(__name__)
 
@@ -75,9 +83,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         """Compile all configs in parallel and launch none; gives the compiled kernels."""
         call = TunedCall(self, args, kwargs)
         configs = self._configs(call)
-        failed = self._tools(0.0).build_all(call, configs)
-        for text, outcome in failed.items():
-            log.info("%s: config %s: %s", call.name, text, outcome.reason)
+        failed = self._tools().build(call, configs)
         return [_compiled(call, one) for text, one in configs.items() if text not in failed]
 
     # Choosing a config
@@ -103,28 +109,72 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         """Nothing can be timed now; the first call outside of a graph tunes."""
         if key not in self._meanwhile:
             log.warning("a kernel is first called while a graph is recorded: it is not tuned")
-            self._meanwhile[key] = self._untuned(self._results(call), call).best
+            results = self._results(call)
+            self._meanwhile[key] = self._untuned(results, self._choices(call, results)).best
         return self._meanwhile[key]
 
     def _decide(self, call: TunedCall) -> CallDecision:
         if knobs.runtime.interpret:
             return CallDecision(next(iter(self._configs(call).values())))
-        mode, search = mode_of_decorated(load_settings().autotune), self.options.search
-        results = self._results(call, known=mode not in ("off", "clean", "exhaustive"))
-        if mode in ("off", "db", "clean"):
-            return self._untuned(results, call)
-        tuning = CallTuning(call, self._tools(time.monotonic()), results)
-        with one_at_a_time(results.place.problem), call.as_it_was():
-            if search is not None:
-                return tuning.search(search, _space(search, call))
-            return tuning.listed(self._configs(call))
+        mode = mode_of_decorated(load_settings().autotune)
+        results = self._results(call)
+        choices = self._choices(call, results)
+        if mode in ("off", "clean"):
+            return CallDecision(choices.triton(choices.default))
+        if mode == "db":
+            return self._untuned(results, choices)
+        with one_at_a_time(results.place.problem.key), call.as_it_was():
+            known = results.known(choices.study.id)
+            best = choices.settled(known) if mode != "exhaustive" else None
+            if best is not None:
+                return choices.decision(known, best)
+            return self._tuned(call, results, choices, known, again=mode == "exhaustive")
 
-    def _untuned(self, results: AutotuneResults, call: TunedCall) -> CallDecision:
+    def _untuned(self, results: AutotuneResults, choices: CallChoices) -> CallDecision:
         """What is known, or the first config; nothing is timed."""
-        known, search = results.known(), self.options.search
-        if search is None:
-            return decide(self._configs(call), known)
-        return decide_in(_space(search, call), known)
+        known = results.known(choices.study.id)
+        best = choices.best(known, unconfirmed=True)
+        return choices.decision(known, choices.default if best is None else best)
+
+    def _tuned(
+        self,
+        call: TunedCall,
+        results: AutotuneResults,
+        choices: CallChoices,
+        known: KnownCall,
+        *,
+        again: bool,
+    ) -> CallDecision:
+        """What a study of the call says; it is kept."""
+        place = results.place
+        with results.ledger() as ledger:
+            context = CallContext(
+                TritonSession(
+                    call, choices.triton, self._tools(), place.protocol.samples_per_block
+                ),
+                place.device,
+                place.protocol,
+                ledger,
+                results.bank(),
+                f"triton {metadata.version('triton')}",
+            )
+            verdict = tune_call(context, choices.wish(place.problem, known, again=again))
+        if verdict.best is None:
+            reasons = (f"{one.key}: {why}" for one, why in verdict.reasons.items())
+            told = next(reasons, "none was timed")
+            raise SkipjackError(f"no config of {call.name} can be run; {told}")
+        return choices.made(verdict.best, verdict.times_ns, verdict.reasons)
+
+    def _choices(self, call: TunedCall, results: AutotuneResults) -> CallChoices:
+        search = self.options.search
+        if search is not None:
+            return SpaceChoices(results.place, _space(search, call), search)
+        configs = list(self._configs(call).values())
+        if not configs:
+            raise SkipjackError(
+                f"no config of {call.name} is left after pruning: let it leave at least one"
+            )
+        return ListedChoices(results.place, configs, self.options.seconds)
 
     def _configs(self, call: TunedCall) -> dict[str, Any]:
         """Those to choose among, by their texts; of a large space the default alone."""
@@ -145,20 +195,14 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
 
     # What tuning needs, and what is said of it
 
-    def _results(self, call: TunedCall, *, known: bool = True) -> AutotuneResults:
+    def _results(self, call: TunedCall) -> AutotuneResults:
         own = self._do_bench
-        protocol = gpu_timing.PROTOCOL if own is None else f"do_bench {hook_text(own)}"
-        directory = load_settings().user_dir if self.options.keep else None
-        return AutotuneResults(directory, place_of(call, protocol), earlier=known)
+        place = place_of(call, hook_text(own) if own is not None else "")
+        return AutotuneResults(load_settings() if self.options.keep else None, place)
 
-    def _tools(self, started: float) -> ConfigBench:
-        seconds = self.options.seconds
-        return ConfigBench(
-            load_settings().build_workers,
-            partial(gpu_timing.LaunchTimer, self.options.graphs),
-            self._do_bench,
-            lambda: seconds is not None and time.monotonic() - started > seconds,
-        )
+    def _tools(self) -> LaunchTools:
+        timer = partial(gpu_timing.LaunchTimer, self.options.graphs)
+        return LaunchTools(load_settings().build_workers, timer, self._do_bench)
 
     def _announce(self, key: tuple[Any, ...], decision: CallDecision) -> None:
         """In Triton's words, for those who read them."""

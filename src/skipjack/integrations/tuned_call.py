@@ -11,6 +11,10 @@ from skipjack.integrations.outcomes import GpuLostError
 _NOT_ARGUMENTS = ("grid", "warmup")
 
 
+class WrongResultError(Exception):
+    """The user's post_hook found a result wrong."""
+
+
 class TunedCall:
     """What a caller gave to a kernel whose `tuner` is Triton's autotuner, or derived from it."""
 
@@ -100,9 +104,12 @@ class TunedCall:
         _restore(full, self._copies)
 
     def after(self, config: Any, error: Exception | None) -> None:
-        """What the user wants done after a launch."""
+        """What the user wants done after a launch; a failed assertion says the result is wrong."""
         if self.tuner.user_defined_post_hook:
-            self.tuner.post_hook(self._full(config), exception=error)
+            try:
+                self.tuner.post_hook(self._full(config), exception=error)
+            except AssertionError as wrong:
+                raise WrongResultError(str(wrong) or "post_hook refused the result") from wrong
 
     def _reset(self, full: dict[str, Any]) -> None:
         if self.tuner.user_defined_pre_hook:

@@ -232,7 +232,7 @@ def _ranking_entry(
                     *(_failure(solver) for solver in result.solvers if _has_failed(solver)),
                 ],
                 "ties": [place.loaded.solver for place in ranking if place.tie],
-                **timing_evidence(run, first.timing),
+                **timing_evidence(run.context.device, first.timing),
                 **_replaced(run),
             }
         ),

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
@@ -28,12 +29,19 @@ from skipjack.tuning.options import TuneOptions
 from skipjack.tuning.starting_points import starting_points, strongest
 
 
+class SearchedSolver(Protocol):
+    """What a search knows of its solver."""
+
+    name: str
+    version: int
+
+
 @dataclass(slots=True)
 class SolverSearch:
     """One solver in the race."""
 
     problem: Problem
-    solver: BuildingSolver
+    solver: SearchedSolver
     space: Space
     study: Study
     leads: bool
@@ -95,20 +103,23 @@ class SolverSearch:
             seeds = starting_points(
                 self.problem, self.space, self.name, winners, others, options.chosen_limits
             )
-        with self._blaming():
-            self._searcher = create(
-                self.study.searcher,
-                SearchContext(
-                    self.space,
-                    options.seed,
-                    options.chosen_budget.trials,
-                    seeds,
-                    self.known,
-                    self.leads,
-                    self.problem,
-                    context.target,
-                ),
+        self.begin(
+            SearchContext(
+                self.space,
+                options.seed,
+                options.chosen_budget.trials,
+                seeds,
+                self.known,
+                self.leads,
+                self.problem,
+                context.target,
             )
+        )
+
+    def begin(self, context: SearchContext) -> None:
+        """Set the searcher up."""
+        with self._blaming():
+            self._searcher = create(self.study.searcher, context)
 
     def ask(self, count: int) -> list[Config]:
         """What to try next; none while the searcher waits or is done."""

@@ -126,7 +126,8 @@ class StudyRun(StudyEngine):
         if not self.options.pins or not self.searches:
             return default_proposal(self.problem, self.context.target)
         first = self.searches[0]
-        return proposal_of(self.problem, first.solver, first.space)
+        solver = solver_for(self.problem, self.context.target, first.name)
+        return proposal_of(self.problem, solver, first.space)
 
     def study_of(self, solver: str) -> Study:
         """The study that a solver's results belong to; the leading one for all other solvers."""

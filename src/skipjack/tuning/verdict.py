@@ -22,7 +22,7 @@ from skipjack.bank import (
 )
 from skipjack.bank.evidence import device_evidence
 from skipjack.core.config import Config
-from skipjack.core.device import Peaks
+from skipjack.core.device import Device, Peaks
 from skipjack.core.study import Study
 from skipjack.execute.confirm import ALPHA, MIN_EFFECT, confirm
 from skipjack.execute.statistics import Ratio, Timing
@@ -238,11 +238,6 @@ def _entry(run: StudyRun, result: TuneResult, decision: Decision) -> BankEntry:
     timing, gains = decision.timing(best), decision.speedup(best)
     times = decision.vendor_times_ns(best)
     called = result.speedup.as_called if own and not vendor else None
-    replaced = {}
-    if run.entry and decision.met and decision.enters(result.status):
-        renewed = Met.STALE if run.stale else Met.AGAIN
-        met = renewed if decision.renews(result.status) else decision.met
-        replaced = {REPLACED: replacing(run.entry, met)}
     return entry_of(
         run,
         decision.vendors[vendor] if vendor else best,
@@ -255,24 +250,36 @@ def _entry(run: StudyRun, result: TuneResult, decision: Decision) -> BankEntry:
         speedup=gains.banked(),
         evidence=Evidence(
             {
-                "alpha": ALPHA,
-                "min_effect": MIN_EFFECT,
-                **timing_evidence(run, timing),
-                OUTCOME: str(result.status),
+                **decision_evidence(decision, result.status, run.context.device),
                 "study": run.study_of(result.solver).id,
                 "ties": [dict(config) for config in result.ties] if own else [],
-                BASELINE: {"name": gains.baseline_name, **gains.baseline.to_json()},
                 "as_called": called.to_json() if called else None,
                 **({PINNED: run.options.pins} if run.options.pins else {}),
-                **replaced,
             }
         ),
     )
 
 
-def timing_evidence(run: StudyRun, timing: Timing) -> dict[str, Any]:
+def decision_evidence(decision: Decision, outcome: Outcome, device: Device) -> dict[str, Any]:
+    """Why what the bank may hold is believed: the test, its samples, and what was replaced."""
+    best, held = decision.kept(outcome), decision.contenders.held
+    gains = decision.speedup(best)
+    evidence = {
+        "alpha": ALPHA,
+        "min_effect": MIN_EFFECT,
+        **timing_evidence(device, decision.timing(best)),
+        OUTCOME: str(outcome),
+        BASELINE: {"name": gains.baseline_name, **gains.baseline.to_json()},
+    }
+    if held and decision.met and decision.enters(outcome):
+        renewed = Met.STALE if decision.contenders.stale else Met.AGAIN
+        met = renewed if decision.renews(outcome) else decision.met
+        evidence[REPLACED] = replacing(held, met)
+    return evidence
+
+
+def timing_evidence(device: Device, timing: Timing) -> dict[str, Any]:
     """How many samples are behind a time, and where they were taken."""
-    device = run.context.device
     return {
         "samples": timing.samples,
         "set_aside": timing.set_aside,

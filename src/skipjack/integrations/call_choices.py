@@ -1,0 +1,231 @@
+"""What a call may choose among: the configs of a list, or a space; and what is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from skipjack.core.config import Config
+from skipjack.core.parameters import ParameterSpace
+from skipjack.core.problem import Problem
+from skipjack.core.space import Space
+from skipjack.core.study import Budget, Study
+from skipjack.core.trial import Trial
+from skipjack.integrations.autotune_results import (
+    SEARCHED,
+    SOLVER,
+    TRIED,
+    VERSION,
+    AutotunePlace,
+    KnownCall,
+)
+from skipjack.integrations.kernel_identity import digest
+from skipjack.integrations.triton_autotune import Search
+from skipjack.integrations.triton_configs import ListedSpace, config_text, to_triton
+from skipjack.search import LIST_UP_TO, SearchContext, check_name, fitting
+from skipjack.tuning.calls import CallSearch
+
+_TRIALS = 128
+"""Of a large space whose user set no limit."""
+_SHORT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class CallDecision:
+    """The config to launch with, and what is known of all."""
+
+    best: Any
+    times_ms: Mapping[Any, float] = field(default_factory=dict)
+    failures: Mapping[Any, str] = field(default_factory=dict)
+    fresh: bool = False
+    """Whether anything was timed for it."""
+
+
+class CallChoices:
+    """Configs by their settings; what banks and ledgers hold is translated to them."""
+
+    study: Study
+    """One study serves a list however it grows, and a space as long as it stays the same."""
+    default: Config
+    space: Space
+    budget: Budget
+    all = False
+    """Whether all are tried, also after the seconds of the budget."""
+
+    def triton(self, config: Config) -> Any:
+        """The ``triton.Config`` of one."""
+        raise NotImplementedError
+
+    def banked_as(self, config: Config) -> Config:
+        """All settings of one, with those that Triton fills in."""
+        return Config.from_key(config_text(self.triton(config)))
+
+    def own(self, settings: Config) -> Config | None:
+        """The config that has these settings; None where none of ours has."""
+        raise NotImplementedError
+
+    def missing(self, known: KnownCall) -> list[Config] | None:
+        """What is to be tried yet, empty if nothing; None where a searcher says."""
+        raise NotImplementedError
+
+    def evidence(self, tried: Sequence[Config]) -> Mapping[str, Any]:
+        """What a bank's entry says of what was tried."""
+        raise NotImplementedError
+
+    def wish(self, problem: Problem, known: KnownCall, *, again: bool) -> CallSearch:
+        """What is to be searched; with `again` as if nothing of it had been tried."""
+        return CallSearch(
+            problem,
+            SOLVER,
+            VERSION,
+            self.study,
+            self.space,
+            self.default,
+            self.budget,
+            self.all,
+            () if again else self.trials(known),
+            known.is_earlier and not again,
+            again,
+            self.held(known),
+            self.banked_as,
+            self.evidence,
+        )
+
+    def held(self, known: KnownCall) -> tuple[Config, Any] | None:
+        """The bank's config with its entry, if it is one of ours."""
+        for entry in known.entries:
+            if (config := self.own(Config(dict(entry.config)))) is not None:
+                return config, entry
+        return None
+
+    def trials(self, known: KnownCall) -> tuple[Trial, ...]:
+        """Those of our configs."""
+        return tuple(
+            Trial(config, t.status, t.value, t.spread, t.reason, t.metrics)
+            for t in known.trials
+            if (config := self.own(t.config)) is not None
+        )
+
+    def settled(self, known: KnownCall) -> Config | None:
+        """What is to be used without timing anything; None if something is to be tried."""
+        missing = self.missing(known)
+        return self.best(known) if missing is not None and not missing else None
+
+    def best(self, known: KnownCall, *, unconfirmed: bool = False) -> Config | None:
+        """What the bank holds, the latest verdict chose, or an earlier version found fastest."""
+        if held := self.held(known):
+            return held[0]
+        chosen = (self.own(settings) for settings in known.verdicts)
+        if (config := next(filter(None, chosen), None)) is not None:
+            return config
+        if not (known.is_earlier or unconfirmed):
+            return None
+        timed = [(t.value, t.config) for t in self.trials(known) if t.value is not None]
+        return min(timed, key=lambda one: one[0])[1] if timed else None
+
+    def decision(self, known: KnownCall, best: Config) -> CallDecision:
+        """A decision for which nothing was timed."""
+        trials, held = self.trials(known), self.held(known)
+        times = {held[0]: held[1].time_ns} if held else {}
+        times |= {trial.config: trial.value for trial in trials if trial.value is not None}
+        failed = {trial.config: trial.reason for trial in trials if trial.status.failed}
+        return self.made(best, times, failed, fresh=False)
+
+    def made(
+        self,
+        best: Config,
+        times_ns: Mapping[Config, float],
+        reasons: Mapping[Config, str],
+        *,
+        fresh: bool = True,
+    ) -> CallDecision:
+        """A decision in Triton's configs."""
+        return CallDecision(
+            self.triton(best),
+            {self.triton(config): ns / 1e6 for config, ns in times_ns.items()},
+            {self.triton(config): reason for config, reason in reasons.items()},
+            fresh,
+        )
+
+
+class ListedChoices(CallChoices):
+    """A list of configs, all of which are tried."""
+
+    all = True
+
+    def __init__(self, place: AutotunePlace, configs: Sequence[Any], seconds: float | None) -> None:
+        self.configs = {Config.from_key(config_text(one)): one for one in configs}
+        self.default = next(iter(self.configs), Config())
+        self.space = ListedSpace(list(self.configs))
+        self.study = _study(place, "exhaustive", 0, "list")
+        self.budget = Budget(seconds=seconds)
+
+    def triton(self, config: Config) -> Any:
+        return self.configs[config]
+
+    def banked_as(self, config: Config) -> Config:
+        return config
+
+    def own(self, settings: Config) -> Config | None:
+        return settings if settings in self.configs else None
+
+    def missing(self, known: KnownCall) -> list[Config]:
+        """Those that neither the log nor the bank's entry knows."""
+        told = {trial.config for trial in known.trials}
+        held = self.held(known)
+        tried = held[1].evidence.get(TRIED) if held else None
+        elsewhere = set(map(str, tried)) if isinstance(tried, list) else set()
+        return [c for c in self.configs if c not in told and _short(c) not in elsewhere]
+
+    def evidence(self, tried: Sequence[Config]) -> Mapping[str, Any]:
+        return {TRIED: sorted({_short(config) for config in tried})}
+
+
+class SpaceChoices(CallChoices):
+    """A space, which is searched once for each budget."""
+
+    def __init__(self, place: AutotunePlace, space: ParameterSpace, search: Search) -> None:
+        self.space: ParameterSpace = space
+        self.default = space.default()
+        trials = search.budget.trials
+        if trials is None and search.budget.seconds is None and space.count() > LIST_UP_TO:
+            trials = _TRIALS
+        self.budget = Budget(trials, search.budget.seconds)
+        name, _ = fitting(search.searcher, SearchContext(space, search.seed, trials))
+        self.study = _study(place, name, search.seed, space.digest)
+        self.searched = Config.of(
+            {
+                "searched": space.digest,
+                "by": check_name(search.searcher),
+                "trials": search.budget.trials,
+                "seconds": search.budget.seconds,
+            }
+        ).key
+        self._names = [parameter.name for parameter in space.parameters]
+
+    def triton(self, config: Config) -> Any:
+        return to_triton(config)
+
+    def own(self, settings: Config) -> Config | None:
+        if any(name not in settings for name in self._names):
+            return None
+        config = Config({name: settings[name] for name in self._names})
+        if not self.space.contains(config):
+            return None
+        return config if settings in (config, self.banked_as(config)) else None
+
+    def missing(self, known: KnownCall) -> list[Config] | None:
+        return [] if self.searched in known.searched else None
+
+    def evidence(self, tried: Sequence[Config]) -> Mapping[str, Any]:
+        return {SEARCHED: self.searched}
+
+
+def _study(place: AutotunePlace, searcher: str, seed: int, space: str) -> Study:
+    device = place.device.class_key
+    return Study(place.problem, SOLVER, device, searcher, seed, space, protocol=place.protocol)
+
+
+def _short(config: Config) -> str:
+    return digest(config.key)[:_SHORT]
