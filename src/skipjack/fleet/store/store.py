@@ -8,12 +8,13 @@ workers need is loaded by their verbs: who looks at the store does not wait for 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine
 
-from skipjack.fleet.states import Stage
+from skipjack.fleet.records import Settlement
+from skipjack.fleet.states import Inapplicable, Stage
 from skipjack.fleet.store.claims import leases
 from skipjack.fleet.store.job_verbs import JobVerbs
 from skipjack.fleet.store.jobs import aborting, problem_list, problems, stories
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from skipjack.fleet.bundle.contents import BundledOutcome
     from skipjack.fleet.engine import Host, RunningLog
     from skipjack.fleet.exchange import Ask, Exchanged
-    from skipjack.fleet.records import Claim, JobKind, Machine, Settlement, Want
+    from skipjack.fleet.records import Claim, JobKind, Machine, Want
     from skipjack.fleet.store.claims.artifacts import Fetched
     from skipjack.fleet.store.claims.bundling import Page, Received, Wanted
     from skipjack.fleet.task import Task
@@ -226,16 +227,10 @@ class Store(JobVerbs, RegistryVerbs):
 
         Of one label, of one kind, and `only` for devices of these names, where they are given.
         """
-        from skipjack.fleet.store.claims import claims
+        from skipjack.fleet.exchange import Ask
 
-        key = self._key
-        return self._patience.transact(
-            self._engine,
-            lambda connection: claims.claim(
-                connection, owner, stage, wants, label=label, key=key, kind=kind, only=only
-            ),
-            committed=lambda connection, taken: claims.holds(connection, owner, taken),
-        )
+        ask = Ask(stage, tuple(wants))
+        return list(self.exchange(owner, (), [ask], label=label, kind=kind, only=only).claimed)
 
     def note_logs(self, owner: str, said: Sequence[RunningLog]) -> int:
         """Keep what workers have said so far of jobs that the owner holds; how many those were."""
@@ -257,16 +252,19 @@ class Store(JobVerbs, RegistryVerbs):
         kind: JobKind | None = None,
         only: Sequence[str] = (),
     ) -> Exchanged:
-        """`settle`, then `claim` for each stage that is asked for, in one transaction."""
+        """`settle`, then `claim` for each stage that is asked for, in one transaction.
+
+        Claims that begin with what other jobs found out are told it afterwards.
+        """
         from skipjack.fleet.exchange import Exchanged
         from skipjack.fleet.store.claims import claims, settling
 
         key = self._key  # before the transaction: agreeing on it is one of its own
+        # Evaluators first: the first one decides which device of a name a label is for.
+        ordered = sorted(asks, key=lambda ask: ask.stage is Stage.BUILD)
 
-        def both(connection: Connection) -> Exchanged:
-            refused = settling.settle(connection, owner, settlements, key=key)
-            # Evaluators first: the first one decides which device of a name a label is for.
-            ordered = sorted(asks, key=lambda ask: ask.stage is Stage.BUILD)
+        def both(connection: Connection, given: Sequence[Settlement]) -> Exchanged:
+            refused = settling.settle(connection, owner, given, key=key)
             claimed: list[tuple[Claim, Task]] = []
             for ask in ordered:
                 claimed += claims.claim(
@@ -277,11 +275,32 @@ class Store(JobVerbs, RegistryVerbs):
                 )
             return Exchanged(tuple(refused), tuple(claimed))
 
-        return self._patience.transact(
-            self._engine,
-            both,
-            committed=lambda connection, done: claims.holds(connection, owner, done.claimed),
-        )
+        refused: tuple[Claim, ...] = ()
+        while True:
+            done = self._patience.transact(
+                self._engine,
+                partial(both, given=settlements),
+                committed=lambda connection, done: claims.holds(connection, owner, done.claimed),
+            )
+            refused += done.refused
+            informed = self._informed(owner, done.claimed)
+            if informed or not done.claimed:
+                return Exchanged(refused, tuple(informed))
+            settlements = ()  # all that was claimed came to an end: there may be more
+
+    def _informed(
+        self, owner: str, claimed: Sequence[tuple[Claim, Task]]
+    ) -> Sequence[tuple[Claim, Task]]:
+        """Claims with what other jobs found out; those for which that is nothing are settled."""
+        from skipjack.fleet.store.claims import precedents
+
+        if not any(precedents.begins_with(task) for _, task in claimed):
+            return claimed
+        told = self._reading(precedents.informed, claimed)
+        ended = [Settlement(claim, one) for claim, one in told if isinstance(one, Inapplicable)]
+        if ended:
+            self.settle(owner, ended)
+        return [(claim, one) for claim, one in told if not isinstance(one, Inapplicable)]
 
     def artifacts(self, digests: Iterable[str]) -> Fetched:
         """Machine code that is whole and sealed, and why the rest of it cannot be used."""

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, exists, func, select
+from sqlalchemy import Connection, select
 
-from skipjack.fleet.records import MIOPEN, Claim, JobKind, Want
+from skipjack.fleet.records import Claim, JobKind, Want
 from skipjack.fleet.states import ArtifactLost, Claimed, Failed, Inapplicable, Stage
+from skipjack.fleet.store.claims import claim_sql
 from skipjack.fleet.store.claims.supplies import Fault, supply
 from skipjack.fleet.store.jobs import labels, transitions
 from skipjack.fleet.store.jobs.transitions import LONGEST_GPU, JobRow, Step
-from skipjack.fleet.store.machines import devices, machines
+from skipjack.fleet.store.machines import devices
 from skipjack.fleet.store.machines.devices import record_of
 from skipjack.fleet.store.schema import tables
-from skipjack.fleet.store.sql.dialect import Dialect, dialect_of
+from skipjack.fleet.store.sql.dialect import dialect_of
 from skipjack.fleet.store.sql.statements import among, found
 from skipjack.fleet.task import Task
 
@@ -89,42 +89,23 @@ def _taken(
 def _admitted(
     connection: Connection, owner: str, wants: Sequence[Want], label: str | None
 ) -> tuple[int | None, list[Want]]:
-    """The label's id, and the wants of machines that may work."""
+    """The label's id, and the wants of machines that may work; devices are bound to real ones."""
     values = {"owner": owner, "machines": sorted({want.machine for want in wants})}
     if label is not None:
         values["label"] = label
-    rows = found(connection, _gate(dialect_of(connection), label is not None), **values)
-    if label is None or not rows:
-        label_id = None
-    else:
-        label_id = labels.id_of(connection, label) if rows[0][1] is None else int(rows[0][1])
-        if rows[0][2]:
+    rows = found(connection, claim_sql.gate(dialect_of(connection), label is not None), **values)
+    label_id = None
+    if label is not None and rows:
+        known = rows[0].label
+        label_id = labels.id_of(connection, label) if known is None else int(known)
+        if rows[0].stopped:
             return label_id, []
-    able = {row[0] for row in rows}
-    return label_id, [want for want in wants if want.machine in able and want.count > 0]
-
-
-@cache
-def _gate(dialect: Dialect, labelled: bool) -> Select[Any]:
-    """Machines that may work, if the owner is there, and the label's id and whether it is stopped.
-
-    Owner and machines are locked, so that nobody sweeps or stops them before the claim is written.
-    """
-    machine, batch = tables.machines.c, tables.labels.c
-    gate = (
-        select(machine.id)
-        .join(tables.owners, tables.owners.c.id == bindparam("owner"))
-        .where(dialect.listed(machine.id, "machines"))
-        .where(machine.aborted.is_(False), machine.set_aside == "", machines.may_work_now())
-        .order_by(machine.id)
-    )
-    if labelled:
-        named = batch.name == bindparam("label")
-        gate = gate.add_columns(
-            select(batch.id).where(named).scalar_subquery(),
-            select(batch.aborted).where(named).scalar_subquery(),
-        )
-    return gate.with_for_update(read=True)
+    allowed = {row.id for row in rows}
+    able = [want for want in wants if want.machine in allowed and want.count > 0]
+    if rows and rows[0].unbound:
+        here = (one for want in able for one in want.devices)
+        devices.bind_unbound(connection, here, label_id)
+    return label_id, able
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +128,6 @@ def _groups(
     same name.
     """
     groups: dict[_Able, list[Want]] = {}
-    devices.bind_unbound(connection, (one for want in wants for one in want.devices), label)
     if stage is Stage.BUILD:
         for want in wants:
             names = None if want.builds_for is None else tuple(sorted(set(want.builds_for)))
@@ -166,9 +146,8 @@ def _groups(
 
 def _meant(connection: Connection, label: int) -> Mapping[str, str]:
     """The class of each device that a label is for."""
-    of = tables.label_devices.c
-    mine = select(of.device, of.class_key).where(of.label == label)
-    return {str(row.device): str(row.class_key) for row in connection.execute(mine)}
+    rows = found(connection, claim_sql.meant(dialect_of(connection)), label=label)
+    return {row.device: row.class_key for row in rows}
 
 
 def _waiting(
@@ -176,50 +155,8 @@ def _waiting(
 ) -> Sequence[JobRow]:
     """Jobs that wait for the stage, locked, but none of those that were taken before."""
     given = tuple(name for name, value in values.items() if value is not None)
-    statement = _next(dialect_of(connection), stage, kind, given)
+    statement = claim_sql.next_jobs(dialect_of(connection), stage, kind, given)
     return found(connection, statement, **{name: values[name] for name in given})
-
-
-@cache
-def _next(
-    dialect: Dialect, stage: Stage, kind: JobKind | None, given: tuple[str, ...]
-) -> Select[Any]:
-    """Who is next, in the order of the index; `given` are the parameters."""
-    job, device = tables.jobs.c, tables.devices.c
-    stopped = select(device.name).where(device.aborted.is_(True))
-    problem = select(tables.problems.c.key).where(tables.problems.c.id == job.problem)
-    real = devices.real_record()
-    query = (
-        transitions.reading()
-        .add_columns(
-            problem.scalar_subquery().label("key"),
-            func.coalesce(job.device_record, real).label("record"),
-            real.label("real"),
-            job.device_record.is_(None).label("undescribed"),
-        )
-        .where(job.state == str(stage.waiting), job.device.not_in(stopped))
-        .order_by(job.priority.desc(), job.failures, job.losses, job.id)
-    )
-    if kind is not None:
-        query = query.where(job.kind == str(kind))
-    if "label" in given:
-        query = query.where(job.label == bindparam("label"))
-        query = dialect.in_order(query, tables.jobs, "ix_jobs_waiting")
-    else:
-        halted = select(tables.labels.c.id).where(tables.labels.c.aborted.is_(True))
-        query = query.where(job.label.not_in(halted))
-    if "only" in given:
-        query = query.where(dialect.listed(job.device, "only"))
-    if "devices" in given:
-        able = dialect.listed(job.device, "devices")
-        query = query.where(able | (job.driver == MIOPEN) if stage is Stage.BUILD else able)
-    if "classes" in given:
-        of = tables.label_devices.c
-        mine = (of.label == job.label, of.device == job.device)
-        query = query.where(exists().where(*mine, dialect.listed(of.class_key, "classes")))
-    if "taken" in given:
-        query = query.where(~dialect.listed(job.id, "taken"))
-    return query.limit(bindparam("most")).with_for_update(skip_locked=True)
 
 
 def _dealt(group: Sequence[Want]) -> Iterator[Want]:

@@ -5,23 +5,56 @@ which kernel is to be packed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, and_, select
 
-from skipjack.fleet.records import MIOPEN, JobKind, Known
-from skipjack.fleet.states import State
+from skipjack.fleet.records import MIOPEN, Claim, JobKind, Known
+from skipjack.fleet.states import Inapplicable, Stage, State
 from skipjack.fleet.store.claims import miopen_lines
-from skipjack.fleet.store.jobs import verdicts
+from skipjack.fleet.store.jobs import transitions, verdicts
 from skipjack.fleet.store.jobs.transitions import JobRow
 from skipjack.fleet.store.machines.devices import same_class
 from skipjack.fleet.store.schema import tables
+from skipjack.fleet.store.sql.statements import among
 from skipjack.fleet.store.sql.stored_json import stored
+from skipjack.fleet.task import Task
 from skipjack.fleet.winners import Result, known_of, winner_of, worth_trying
 
 _NEWEST = 6
 """Evaluated jobs of a problem that are looked into."""
+
+
+def begins_with(task: Task) -> bool:
+    """Whether it is the first build of a find or of kernels, which begins with what is known."""
+    first = task.stage is Stage.BUILD and task.round == 0
+    return first and task.plan.kind is not JobKind.TUNE
+
+
+def informed(
+    connection: Connection, claimed: Sequence[tuple[Claim, Task]]
+) -> list[tuple[Claim, Task | Inapplicable]]:
+    """Claims with what other jobs found out, or why there is nothing to be done.
+
+    Apart from the claim, which locks jobs: this reads the results of many others.
+    """
+    asking = [task.job for _, task in claimed if begins_with(task)]
+    mine = among(connection, tables.jobs.c.id, asking)
+    rows = {row.id: row for row in connection.execute(transitions.reading().where(mine))}
+    return [
+        (claim, _informed(connection, rows[task.job], task) if begins_with(task) else task)
+        for claim, task in claimed
+    ]
+
+
+def _informed(connection: Connection, row: JobRow, task: Task) -> Task | Inapplicable:
+    known = known_for(connection, row)
+    packs = task.plan.kind is JobKind.KERNELS and not task.plan.by_miopen
+    if packs and not known:
+        return Inapplicable("no job of the label found a kernel that could be packed")
+    return replace(task, known=known)
 
 
 def known_for(connection: Connection, row: JobRow) -> tuple[Known, ...]:

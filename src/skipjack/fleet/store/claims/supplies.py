@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -13,7 +13,7 @@ from skipjack.core.device import Device
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.fleet.records import JobKind, Plan
 from skipjack.fleet.states import ArtifactLost, Failed, Inapplicable, Stage
-from skipjack.fleet.store.claims import artifacts, precedents
+from skipjack.fleet.store.claims import artifacts
 from skipjack.fleet.store.jobs.transitions import JobRow
 from skipjack.fleet.store.machines import devices
 from skipjack.fleet.store.schema import tables
@@ -54,10 +54,7 @@ def supply(
     }
     wanted = {digest for digests in needed.values() for digest in digests or ()}
     fetched = artifacts.fetch(connection, key, wanted)
-    tasks = [_task(stage, row, pasts.get(row.id, ()), needed[row.id], fetched) for row in rows]
-    if stage is not Stage.BUILD or all(row.kind == JobKind.TUNE for row in rows):
-        return tasks
-    return [_informed(connection, row, task) for row, task in zip(rows, tasks, strict=True)]
+    return [_task(stage, row, pasts.get(row.id, ()), needed[row.id], fetched) for row in rows]
 
 
 def _runs(row: JobRow) -> bool:
@@ -76,16 +73,6 @@ def _forget_what_cannot_run(connection: Connection, rows: Sequence[JobRow]) -> N
     if ids:
         mine = among(connection, tables.jobs.c.id, ids)
         connection.execute(update(tables.jobs).where(mine).values(device_record=None))
-
-
-def _informed(connection: Connection, row: JobRow, task: Task | Fault) -> Task | Fault:
-    """The first build of a find or of kernels learns what other jobs found out."""
-    if not isinstance(task, Task) or task.round > 0:
-        return task
-    known = precedents.known_for(connection, row)
-    if not known and row.kind == JobKind.KERNELS and not task.plan.by_miopen:
-        return Inapplicable("no job of the label found a kernel that could be packed")
-    return replace(task, known=known)
 
 
 def _pasts(connection: Connection, ids: Sequence[int]) -> dict[int, list[_Past]]:

@@ -1,0 +1,57 @@
+"""The SQL of a claim stands in the documentation, as it is sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from crew import LABEL, crew, load
+from sqlalchemy import Engine, event
+
+from skipjack.fleet.states import Stage
+from skipjack.fleet.store.sql.dialect import dialect_of
+from skipjack.fleet.store.store import Store
+
+PAGE = Path(__file__).parents[3] / "docs" / "fleet-store.md"
+
+
+@contextmanager
+def sent_to(engine: Engine) -> Iterator[list[str]]:
+    """The statements that are sent meanwhile, without their values."""
+    sent: list[str] = []
+
+    def note(connection: Any, cursor: Any, statement: str, *rest: Any) -> None:
+        sent.append(statement)
+
+    event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield sent
+    finally:
+        event.remove(engine, "before_cursor_execute", note)
+
+
+def plain(sql: str) -> str:
+    """SQL on one line, without the spaces that only lay it out and the columns of the job."""
+    line = re.sub(r"(?<=\() | (?=\))", "", " ".join(sql.split()))
+    return re.sub(r"jobs\.id(, jobs\.\w+)+(?=, jobs\.driver)", "jobs.id, ...", line)
+
+
+def shown(heading: str) -> list[str]:
+    """The statements of the page's block under a heading."""
+    block = re.search(rf"\n### {heading}\n+```text\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    assert block, f"{PAGE.name} has no SQL under {heading}"
+    return [plain(one) for one in block[1].split(";\n") if one.strip()]
+
+
+def test_the_page_shows_what_a_claim_of_one_job_sends(store: Store) -> None:
+    load(store, 3)
+    us = crew(store)
+    us.claims(Stage.BUILD, label=LABEL)  # a new key is agreed on once
+    with sent_to(store._engine) as sent:
+        assert len(us.claims(Stage.BUILD, label=LABEL)) == 1
+    heading = f"A claim on {type(dialect_of(store._engine)).__name__.removesuffix('Dialect')}"
+    begun = [plain(one) for one in sent if not one.startswith("BEGIN")]
+    assert begun == shown(heading)
