@@ -76,7 +76,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     ):
         monkeypatch.setattr(registry, known, dict(getattr(registry, known)))
     for one in (operations, solvers, search, formats):
-        monkeypatch.setattr(one.installed, "_outcomes", {})
+        monkeypatch.setattr(one.installed(), "_outcomes", {})
     monkeypatch.syspath_prepend(folder)
     monkeypatch.setenv("PYTHONPATH", str(folder))
     yield folder

@@ -6,7 +6,7 @@ import functools
 import importlib
 import math
 from collections.abc import Mapping, Sequence
-from typing import TypeGuard, get_args
+from typing import TYPE_CHECKING, TypeGuard, get_args
 
 import numpy as np
 
@@ -27,8 +27,10 @@ from skipjack.core.operation import (
     SeveralOutputs,
 )
 from skipjack.core.problem import Problem, parse_shape, shown, split_key
-from skipjack.entry_points import EntryPoints, named_instance
 from skipjack.errors import ForeignError, ProblemError, UsageError, blaming
+
+if TYPE_CHECKING:
+    from skipjack.entry_points import EntryPoints
 
 _MAX_ELEMENTS = 2**48
 """More than any memory holds; keeps sizes far from 64-bit overflow."""
@@ -83,11 +85,17 @@ def _held(name: str) -> object | None:
 
 
 def _add_installed(name: str, found: object) -> None:
+    from skipjack.entry_points import named_instance
+
     register(named_instance("operation", name, found))
 
 
-installed = EntryPoints("operation", "skipjack.operations", _held, _add_installed)
-"""Of other distributions."""
+@functools.cache
+def installed() -> EntryPoints:
+    """Plug-ins of other distributions; a hit of the bank loads nothing of this."""
+    from skipjack.entry_points import EntryPoints
+
+    return EntryPoints("operation", "skipjack.operations", _held, _add_installed)
 
 
 def _check_values(operation: Operation) -> None:
@@ -112,14 +120,14 @@ def comes_with_skipjack(name: str) -> bool:
 
 def names() -> list[str]:
     """All known operations, sorted."""
-    installed.load_all()
+    installed().load_all()
     return sorted(_known)
 
 
 def is_known(name: str) -> bool:
     """Whether `get` finds it; other distributions are looked at if it is not ours."""
     if name not in _known:
-        installed.load(name)
+        installed().load(name)
     return name in _known
 
 

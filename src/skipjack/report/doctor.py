@@ -188,7 +188,8 @@ def _parts() -> Iterator[Finding]:
 
 def plugin_findings() -> Iterator[Finding]:
     """All plug-ins of installed distributions, loaded, and what failed."""
-    for registry in (operations.installed, solvers.installed, search.installed, formats.installed):
+    for installed in (operations.installed, solvers.installed, search.installed, formats.installed):
+        registry = installed()
         for plugin in registry.plugins():
             yield _plugin_finding(registry.kind, plugin)
     for plugin in strays():

@@ -6,6 +6,7 @@ beside ours and tested by our kit, `skipjack.testing.searchers`.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 from collections.abc import Callable
@@ -75,7 +76,7 @@ _FACTORIES: dict[str, Factory | Search | str] = {
 
 def names() -> tuple[str, ...]:
     """All that `create` knows."""
-    installed.load_all()
+    installed().load_all()
     return (AUTO, *_FACTORIES)
 
 
@@ -92,8 +93,10 @@ def _held(name: str) -> object | None:
     return _FACTORIES.get(name)
 
 
-installed = EntryPoints("searcher", "skipjack.searchers", _held, register)
-"""Of other distributions."""
+@functools.cache
+def installed() -> EntryPoints:
+    """Plug-ins of other distributions."""
+    return EntryPoints("searcher", "skipjack.searchers", _held, register)
 
 
 def create(text: str, context: SearchContext, **parameters: object) -> Searcher:
@@ -120,7 +123,7 @@ def check_name(text: str) -> str:
 def _read(text: str, parameters: dict[str, object]) -> tuple[str, dict[str, Any]]:
     name, given = split_text(text)
     if name != AUTO and name not in _FACTORIES:
-        installed.load(name)
+        installed().load(name)
     if name != AUTO and name not in _FACTORIES:
         hint = did_you_mean(name, names())
         raise UsageError(f"no searcher {name!r}; there are {', '.join(names())}{hint}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -95,8 +96,10 @@ def _add_installed(name: str, found: object) -> None:
     register(named_instance("solver", name, found))
 
 
-installed = EntryPoints("solver", "skipjack.solvers", _held, _add_installed)
-"""Of other distributions."""
+@functools.cache
+def installed() -> EntryPoints:
+    """Plug-ins of other distributions."""
+    return EntryPoints("solver", "skipjack.solvers", _held, _add_installed)
 
 
 @contextmanager
@@ -107,7 +110,7 @@ def only_solvers(*solvers: Solver) -> Iterator[None]:
     try:
         for solver in solvers:
             register(solver)
-        with installed.hidden():
+        with installed().hidden():
             yield
     finally:
         _known.clear()
@@ -116,14 +119,14 @@ def only_solvers(*solvers: Solver) -> Iterator[None]:
 
 def names() -> list[str]:
     """All known solvers, sorted; none of ours is loaded for that."""
-    installed.load_all()
+    installed().load_all()
     return sorted(_known)
 
 
 def is_known(name: str) -> bool:
     """Whether `find_solver` finds it; other distributions are looked at if it is not ours."""
     if name not in _known:
-        installed.load(name)
+        installed().load(name)
     return name in _known
 
 
@@ -134,7 +137,7 @@ def every() -> list[Solver]:
 
 def only_built_in() -> bool:
     """Whether all known solvers come with Skipjack; none is loaded for that."""
-    return all(isinstance(one, BuiltIn) for one in _known.values()) and installed.is_empty()
+    return all(isinstance(one, BuiltIn) for one in _known.values()) and installed().is_empty()
 
 
 def find_solver(name: str) -> Solver:
@@ -149,7 +152,7 @@ def find_solver(name: str) -> Solver:
 
 def _asked(problem: Problem, device: Device, use: Use) -> Iterator[Solver]:
     """The solvers that may do a problem, the preferred one first; others of ours are not loaded."""
-    installed.load_all()
+    installed().load_all()
     for known in sorted(_known.values(), key=_is_behind):
         if not isinstance(known, BuiltIn):
             yield known
@@ -165,7 +168,7 @@ def _is_behind(known: Solver | BuiltIn) -> bool:
 def building_for(device: Device) -> list[BuildingSolver]:
     """Every solver that builds for devices of this kind, by name; others of ours are not loaded."""
     found = []
-    installed.load_all()
+    installed().load_all()
     for name, known in sorted(_known.items()):
         if isinstance(known, BuiltIn) and not known.builds_for(device):
             continue

@@ -5,6 +5,7 @@ A format is one class (`ExportFormat`), registered beside ours by `register`.
 
 from __future__ import annotations
 
+import functools
 import importlib
 from pathlib import Path
 
@@ -91,20 +92,22 @@ def _add_installed(name: str, found: object) -> None:
     register(named_instance("export format", name, found))
 
 
-installed = EntryPoints("export format", "skipjack.formats", _held, _add_installed)
-"""Of other distributions."""
+@functools.cache
+def installed() -> EntryPoints:
+    """Plug-ins of other distributions."""
+    return EntryPoints("export format", "skipjack.formats", _held, _add_installed)
 
 
 def names() -> tuple[str, ...]:
     """All formats, ours first."""
-    installed.load_all()
+    installed().load_all()
     return tuple(_known)
 
 
 def get(name: str) -> ExportFormat:
     """The format of this name; `UsageError` names those that there are."""
     if name not in _known:
-        installed.load(name)
+        installed().load(name)
     if name not in _known:
         hint = did_you_mean(name, names())
         raise UsageError(f"unknown format {name!r}: choose {' or '.join(names())}{hint}")
