@@ -32,6 +32,7 @@ BELOW: dict[str, set[str]] = {
     "storage": {"errors", "settings", "processes"},
     "solvers": {
         *("core", "errors", "native", "operations", "gpu", "interop", "user_modules"),
+        "plugins",  # a plug-in's kernels are in the module that it was loaded as
         "children",  # TVM tunes in a process of its own
         "entry_points",
     },

@@ -13,6 +13,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 from skipjack.errors import MissingFileError, UsageError
 from skipjack.user_modules import load_file
@@ -41,6 +42,16 @@ def load(names: tuple[str, ...]) -> None:
 def loaded() -> tuple[str, ...]:
     """The names of those that were loaded, files by their whole path."""
     return tuple(_loaded)
+
+
+def module_of(path: str) -> ModuleType | None:
+    """The module that a plug-in's file was loaded as: to run it twice would register it twice."""
+    wanted = Path(path).resolve()
+    for name in _loaded:
+        module = sys.modules.get(_module_name(Path(name)) if name.endswith(".py") else name)
+        if module is not None and module.__file__ and Path(module.__file__).resolve() == wanted:
+            return module
+    return None
 
 
 def load_from_environment() -> None:
@@ -106,4 +117,8 @@ def importing(plugin: str) -> Iterator[None]:
 def _import_file(path: Path) -> None:
     if not path.is_file():
         raise MissingFileError(f"plugin file {path} is not there")
-    load_file(f"skipjack_plugin_{path.stem}", path)
+    load_file(_module_name(path), path)
+
+
+def _module_name(path: Path) -> str:
+    return f"skipjack_plugin_{path.stem}"

@@ -64,6 +64,8 @@ def fits(value: object, wanted: Any) -> bool:
 
     True is no number here, though Python takes it for 1.
     """
+    if wanted is Any:
+        return True
     kind, parts = typing.get_origin(wanted), typing.get_args(wanted)
     if kind in (typing.Union, types.UnionType):
         return any(fits(value, part) for part in parts)
@@ -85,7 +87,7 @@ def fits(value: object, wanted: Any) -> bool:
     if kind is np.ndarray:
         return isinstance(value, np.ndarray | np.generic)  # a sum over all axes is a scalar
     if isinstance(value, bool):
-        return wanted in (bool, object, Any)
+        return wanted in (bool, object)
     if wanted is float:
         return isinstance(value, float | int)
     if getattr(wanted, "_is_protocol", False):

@@ -17,6 +17,8 @@ from skipjack.core.program import RowProgram
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
 OperationClass = Literal["cube", "vector"]
+TorchFunction = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""From PyTorch's tensors by name to the outputs by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,33 @@ class DirectCall(Protocol):
 
     def numpy_call(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
         """The call on these arrays, ``out`` among them."""
+        ...
+
+
+@runtime_checkable
+class TorchComputed(Protocol):
+    """An operation that says how a user would call PyTorch for it, in eager mode.
+
+    PyTorch is passed in, so that operations do not load it. Everything that can be looked up
+    before belongs outside of the function, which is timed.
+    """
+
+    def torch_function(self, torch: Any, problem: Problem) -> TorchFunction:
+        """Computes the outputs from tensors on any device."""
+        ...
+
+
+@runtime_checkable
+class TorchMagnitude(TorchComputed, Protocol):
+    """An operation with one output, ``out``, whose results PyTorch checks on the GPU.
+
+    Results of other operations are checked on the host, which takes much longer.
+    """
+
+    def torch_magnitude(
+        self, torch: Any, problem: Problem, inputs: Mapping[str, Any], reference: Any
+    ) -> Any:
+        """`Operation.magnitude` from inputs and the output in float64."""
         ...
 
 

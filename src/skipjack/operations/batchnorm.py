@@ -18,11 +18,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from skipjack.core.nest import Accumulator, Call, Constant, Load, Scalar, Tensor
-from skipjack.core.operation import Array, Arrays, OperationClass, Tolerance
+from skipjack.core.operation import Array, Arrays, OperationClass, Tolerance, TorchFunction
 from skipjack.core.problem import Problem, parse_lettered_shape, shown
 from skipjack.core.program import GroupResult, RowProgram, Statistic, View
 from skipjack.errors import ProblemError
@@ -189,6 +190,34 @@ class BatchNorm:
                 arrays[name][...] = values
 
         return call
+
+    def torch_function(self, torch: Any, problem: Problem) -> TorchFunction:
+        """``batch_norm`` with what its training saves, or its gradients."""
+        mode, aten = problem.attribute("mode"), torch.ops.aten
+        attributes = dict(problem.attributes)
+        eps, momentum = (float(attributes.get(name, 1e-5)) for name in ("eps", "momentum"))
+
+        def compute(t: Mapping[str, Any]) -> dict[str, Any]:
+            if mode == "infer":
+                args = (t["x"], t["mean"], t["var"], t["gamma"], t["beta"])
+                return {"out": torch.nn.functional.batch_norm(*args, training=False, eps=eps)}
+            if mode == "train":
+                # They are changed in place: the problem's own stay as they are.
+                running = {name: t[name].clone() for name in _RUNNING if name in t}
+                before = (running.get(name) for name in _RUNNING)
+                args = (t["x"], t["gamma"], t["beta"], *before, True, momentum, eps)
+                found = torch.native_batch_norm(*args)
+                names = ("out", "mean", "invstd", *(_NEXT if running else ()))
+                return dict(zip(names, (*found, *running.values()), strict=True))
+            if mode == "infer_backward":
+                given = (t["mean"], t["var"], None, None, False)
+            else:
+                given = (None, None, t["mean"], t["invstd"], True)
+            rest = (*given, eps, [True, True, True])
+            found = aten.native_batch_norm_backward(t["dy"], t["x"], t["gamma"], *rest)
+            return dict(zip(("out", "dgamma", "dbeta"), found, strict=True))
+
+        return compute
 
     def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
         """Of the main output."""

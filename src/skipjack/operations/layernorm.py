@@ -11,12 +11,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from skipjack.core.dtypes import DTYPES
 from skipjack.core.nest import Accumulator, Call, Load, Tensor
-from skipjack.core.operation import Array, Arrays, Tolerance
+from skipjack.core.operation import Array, Arrays, Tolerance, TorchFunction
 from skipjack.core.problem import Problem, shown
 from skipjack.core.program import ColumnSum, GroupResult, RowProgram, Statistic, View
 from skipjack.errors import ProblemError
@@ -26,6 +27,7 @@ from skipjack.operations.normalization import RowOperation
 
 _X = Load(0)
 _MODES = ("infer", "train")
+_SAVED = ("mean", "invstd")
 
 
 def _of_rows(name: str, problem: Problem) -> Tensor:
@@ -71,7 +73,7 @@ class _SeveralOutputs(RowOperation):
 class LayerNorm(_SeveralOutputs):
     """``(x - mean) / sqrt(variance + eps) * gamma + beta`` along the last axis."""
 
-    name = "layernorm"
+    name = gpu_rows = "layernorm"
     vectors = ("gamma", "beta")
     eps = 1e-5
     steps = 8
@@ -91,7 +93,7 @@ class LayerNorm(_SeveralOutputs):
 
     def outputs(self, problem: Problem) -> tuple[Tensor, ...]:
         """The normalised rows, and in training what their gradient needs."""
-        saved = ("mean", "invstd") if _is_training(problem) else ()
+        saved = _SAVED if _is_training(problem) else ()
         return self.output(problem), *(_of_rows(name, problem) for name in saved)
 
     def programs(self, problem: Problem) -> Mapping[str, RowProgram]:
@@ -144,6 +146,30 @@ class LayerNorm(_SeveralOutputs):
         saved = zip(further, (size, invstd * (1 + size * invstd)), strict=False)
         return {"out": scale, **{one.name: values.reshape(one.shape) for one, values in saved}}
 
+    def torch_function(self, torch: Any, problem: Problem) -> TorchFunction:
+        """``layer_norm``, or ``aten::native_layer_norm`` where the statistics are saved."""
+        row, eps = list(problem.shape[-1:]), float(problem.attribute("eps"))
+        if not _is_training(problem):
+            normed = torch.nn.functional.layer_norm
+            return lambda t: {"out": normed(t["x"], row, t["gamma"], t["beta"], eps)}
+        native = torch.ops.aten.native_layer_norm
+
+        def train(t: Mapping[str, Any]) -> dict[str, Any]:
+            out, *saved = native(t["x"], row, t["gamma"], t["beta"], eps)
+            mean, invstd = (one.view_as(t[name]) for name, one in zip(_SAVED, saved, strict=True))
+            return {"out": out, "mean": mean, "invstd": invstd}
+
+        return train
+
+    def torch_magnitude(
+        self, torch: Any, problem: Problem, inputs: Mapping[str, Any], reference: Any
+    ) -> Any:
+        """As `magnitude`."""
+        x = inputs["x"]
+        centred = (x - x.mean(-1, keepdim=True)).abs() + x.abs().mean(-1, keepdim=True)
+        deviation = (x.var(-1, correction=0, keepdim=True) + float(problem.attribute("eps"))).sqrt()
+        return centred / deviation * inputs["gamma"].abs() + inputs["beta"].abs()
+
     def tolerance(self, problem: Problem) -> Tolerance:
         """A mean and a variance, then six roundings."""
         return Tolerance(8.0 + 2.0 * problem.shape[-1] ** 0.5)
@@ -162,6 +188,7 @@ class LayerNormBackward(_SeveralOutputs):
     """
 
     name = "layernorm_backward"
+    gpu_gradients = "layernorm"
     whole = ("dy", "x")
     vectors = ("gamma",)
     # An inverse standard deviation is among the inputs.
@@ -170,7 +197,7 @@ class LayerNormBackward(_SeveralOutputs):
 
     def inputs(self, problem: Problem) -> tuple[Tensor, ...]:
         """``dy x gamma mean invstd``, the last two with one element for each row."""
-        saved = (_of_rows(name, problem) for name in ("mean", "invstd"))
+        saved = (_of_rows(name, problem) for name in _SAVED)
         return *super().inputs(problem), *saved
 
     def outputs(self, problem: Problem) -> tuple[Tensor, ...]:
@@ -188,7 +215,7 @@ class LayerNormBackward(_SeveralOutputs):
         straight = Call("sub", (scaled, over(total, columns)))
         across = Call("sub", (straight, Call("mul", (centred, factor))))
         out, dgamma, dbeta = self.outputs(problem)
-        of_rows = ("mean", "invstd")
+        of_rows = _SAVED
         program = RowProgram(
             groups=rows,
             segments=1,
@@ -239,6 +266,19 @@ class LayerNormBackward(_SeveralOutputs):
         scale: Array = scaled + scaled.mean(axis=-1, keepdims=True) + normal * projection
         scale *= invstd
         return {"out": scale, "dgamma": (dy * normal).sum(axis=above), "dbeta": dy.sum(axis=above)}
+
+    def torch_function(self, torch: Any, problem: Problem) -> TorchFunction:
+        """``aten::native_layer_norm_backward``."""
+        row, native = list(problem.shape[-1:]), torch.ops.aten.native_layer_norm_backward
+        ones = (*problem.shape[:-1], 1)
+
+        def backward(t: Mapping[str, Any]) -> dict[str, Any]:
+            saved = (t[name].reshape(ones) for name in _SAVED)
+            # The last but one is beta, of which only the type is looked at.
+            args = (t["dy"], t["x"], row, *saved, t["gamma"], t["gamma"], [True, True, True])
+            return dict(zip(("out", "dgamma", "dbeta"), native(*args), strict=True))
+
+        return backward
 
     def tolerance(self, problem: Problem) -> Tolerance:
         """Sums over a row and over all of them, then a few roundings."""

@@ -11,11 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from skipjack.core.nest import Accumulator, Call, Constant, Load, Scalar, Tensor
-from skipjack.core.operation import Array, Arrays, OperationClass, Tolerance
+from skipjack.core.operation import Array, Arrays, OperationClass, Tolerance, TorchFunction
 from skipjack.core.problem import Problem
 from skipjack.core.program import GroupResult, RowProgram, Statistic, View
 from skipjack.operations.attributes import positive_number, refuse_unknown
@@ -38,6 +39,10 @@ class RowOperation(ABC):
     """Default of the attribute of this name; without one there is no such attribute."""
     steps: int
     """Arithmetic steps for each element, exp and the like counted as one."""
+    gpu_rows = ""
+    """The ``NAME`` by which the Triton kernels for rows compute it; empty where none does."""
+    gpu_gradients = ""
+    """The module of Triton kernels for gradients that also sum over rows, or empty."""
 
     @property
     def example(self) -> str:
@@ -119,7 +124,7 @@ _LARGEST = Statistic("largest", "max", _X)
 class Softmax(RowOperation):
     """``exp(x - max) / sum(exp(x - max))`` along the last axis."""
 
-    name = "softmax"
+    name = gpu_rows = "softmax"
     domain = (-8.0, 8.0)
     steps = 5
 
@@ -144,6 +149,18 @@ class Softmax(RowOperation):
         scale: Array = result * (1.0 + distance + spread)
         return scale
 
+    def torch_function(self, torch: Any, problem: Problem) -> TorchFunction:
+        """``torch.softmax``."""
+        return lambda t: {"out": torch.softmax(t["x"], -1)}
+
+    def torch_magnitude(
+        self, torch: Any, problem: Problem, inputs: Mapping[str, Any], reference: Any
+    ) -> Any:
+        """As `magnitude`."""
+        distance = inputs["x"].amax(-1, keepdim=True) - inputs["x"]
+        spread = (reference * distance).sum(-1, keepdim=True)
+        return reference * (1.0 + distance + spread)
+
     def tolerance(self, problem: Problem) -> Tolerance:
         """An exponential, a reciprocal, a product, and a sum of positive values."""
         return Tolerance(8.0 + problem.shape[-1] ** 0.5)
@@ -152,7 +169,7 @@ class Softmax(RowOperation):
 class LogSoftmax(RowOperation):
     """``x - max - log(sum(exp(x - max)))`` along the last axis."""
 
-    name = "logsoftmax"
+    name = gpu_rows = "logsoftmax"
     domain = (-8.0, 8.0)
     steps = 5
 
@@ -175,6 +192,17 @@ class LogSoftmax(RowOperation):
         scale: Array = 1.0 + distance + np.log(np.exp(-distance).sum(axis=-1, keepdims=True))
         return scale
 
+    def torch_function(self, torch: Any, problem: Problem) -> TorchFunction:
+        """``torch.log_softmax``."""
+        return lambda t: {"out": torch.log_softmax(t["x"], -1)}
+
+    def torch_magnitude(
+        self, torch: Any, problem: Problem, inputs: Mapping[str, Any], reference: Any
+    ) -> Any:
+        """As `magnitude`."""
+        distance = inputs["x"].amax(-1, keepdim=True) - inputs["x"]
+        return 1.0 + distance + torch.exp(-distance).sum(-1, keepdim=True).log()
+
     def tolerance(self, problem: Problem) -> Tolerance:
         """Two subtractions, a logarithm, and a sum of positive values."""
         return Tolerance(8.0 + problem.shape[-1] ** 0.5)
@@ -183,7 +211,7 @@ class LogSoftmax(RowOperation):
 class RmsNorm(RowOperation):
     """``x / sqrt(mean(x * x) + eps) * gamma`` along the last axis."""
 
-    name = "rmsnorm"
+    name = gpu_rows = "rmsnorm"
     vectors = ("gamma",)
     eps = 1e-6
     steps = 4
@@ -208,6 +236,18 @@ class RmsNorm(RowOperation):
     def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
         """The result itself: nothing is subtracted."""
         return np.abs(self.reference(problem, arrays))
+
+    def torch_function(self, torch: Any, problem: Problem) -> TorchFunction:
+        """``torch.nn.functional.rms_norm``."""
+        normed, row = torch.nn.functional.rms_norm, list(problem.shape[-1:])
+        eps = float(problem.attribute("eps"))
+        return lambda t: {"out": normed(t["x"], row, t["gamma"], eps)}
+
+    def torch_magnitude(
+        self, torch: Any, problem: Problem, inputs: Mapping[str, Any], reference: Any
+    ) -> Any:
+        """As `magnitude`."""
+        return reference.abs()
 
     def tolerance(self, problem: Problem) -> Tolerance:
         """A mean of positive values, then a few roundings."""

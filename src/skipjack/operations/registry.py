@@ -25,6 +25,7 @@ from skipjack.core.operation import (
     ProgramOperation,
     Projectable,
     SeveralOutputs,
+    TorchMagnitude,
 )
 from skipjack.core.problem import Problem, parse_shape, shown, split_key
 from skipjack.errors import ForeignError, ProblemError, UsageError, blaming
@@ -63,7 +64,7 @@ _known: dict[str, Operation | str] = {
 
 _PROTOCOLS = (
     *(NestOperation, ProgramOperation, SeveralOutputs, LetteredShape),
-    *(DirectCall, PaddedCheck, Projectable),
+    *(DirectCall, TorchMagnitude, PaddedCheck, Projectable),
 )
 """Whose methods an operation has, or may have; the first two extend `Operation`."""
 

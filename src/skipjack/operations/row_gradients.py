@@ -8,11 +8,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from skipjack.core.nest import Accumulator, Call, Load
-from skipjack.core.operation import Array, Arrays, Tolerance
+from skipjack.core.operation import Array, Arrays, Tolerance, TorchFunction
 from skipjack.core.problem import Problem
 from skipjack.core.program import RowProgram, Statistic
 from skipjack.operations.normalization import RowOperation
@@ -24,7 +25,7 @@ _TOTAL = Accumulator("total")
 class SoftmaxBackward(RowOperation):
     """``y * (dy - sum(dy * y))`` along the last axis."""
 
-    name = "softmax_backward"
+    name = gpu_rows = "softmax_backward"
     whole = ("dy", "y")
     steps = 4
 
@@ -47,6 +48,18 @@ class SoftmaxBackward(RowOperation):
         scale: Array = y * (dy + (dy * y).sum(axis=-1, keepdims=True))
         return scale
 
+    def torch_function(self, torch: Any, problem: Problem) -> TorchFunction:
+        """What autograd calls for ``torch.softmax``."""
+        backward = torch.ops.aten._softmax_backward_data
+        return lambda t: {"out": backward(t["dy"], t["y"], -1, t["dy"].dtype)}
+
+    def torch_magnitude(
+        self, torch: Any, problem: Problem, inputs: Mapping[str, Any], reference: Any
+    ) -> Any:
+        """As `magnitude`."""
+        dy, y = inputs["dy"].abs(), inputs["y"].abs()
+        return y * (dy + (dy * y).sum(-1, keepdim=True))
+
     def tolerance(self, problem: Problem) -> Tolerance:
         """A sum of products, a difference and a product."""
         return Tolerance(4.0 + 2.0 * problem.shape[-1] ** 0.5)
@@ -55,7 +68,7 @@ class SoftmaxBackward(RowOperation):
 class LogSoftmaxBackward(RowOperation):
     """``dy - exp(y) * sum(dy)`` along the last axis."""
 
-    name = "logsoftmax_backward"
+    name = gpu_rows = "logsoftmax_backward"
     whole = ("dy", "y")
     # Logarithms of probabilities are negative; a gradient has either sign.
     domain = (-6.0, 1.0)
@@ -80,6 +93,18 @@ class LogSoftmaxBackward(RowOperation):
         share = np.exp(y) * (1.0 + np.abs(y))
         scale: Array = dy + share * dy.sum(axis=-1, keepdims=True)
         return scale
+
+    def torch_function(self, torch: Any, problem: Problem) -> TorchFunction:
+        """What autograd calls for ``torch.log_softmax``."""
+        backward = torch.ops.aten._log_softmax_backward_data
+        return lambda t: {"out": backward(t["dy"], t["y"], -1, t["dy"].dtype)}
+
+    def torch_magnitude(
+        self, torch: Any, problem: Problem, inputs: Mapping[str, Any], reference: Any
+    ) -> Any:
+        """As `magnitude`."""
+        dy, y = inputs["dy"].abs(), inputs["y"]
+        return dy + y.exp() * (1.0 + y.abs()) * dy.sum(-1, keepdim=True)
 
     def tolerance(self, problem: Problem) -> Tolerance:
         """A sum, an exponential, a product and a difference."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from skipjack.core.operation import TorchMagnitude
 from skipjack.core.problem import Problem
 from skipjack.operations import get
 from skipjack.operations.convolution import Convolution
@@ -13,10 +14,10 @@ from skipjack.operations.elementwise import Elementwise
 from skipjack.operations.matmul import Settings
 from skipjack.operations.reduce import Reduce
 from skipjack.solvers.vendor.torch_functions import (
+    has_function,
     is_product,
     product_function,
     reduction_function,
-    row_function,
     vector_function,
 )
 from skipjack.solvers.vendor.torch_solver import convolution_call
@@ -43,12 +44,15 @@ def exact_output(torch: Any, problem: Problem, inputs: Tensors) -> Exact | None:
     if isinstance(operation, Convolution):
         sizes = {name: tensor.abs() for name, tensor in inputs.items()}
         return Exact(*(_convolved(torch, problem, these) for these in (inputs, sizes)))
+    if isinstance(operation, TorchMagnitude):
+        reference = operation.torch_function(torch, problem)(inputs)["out"]
+        return Exact(reference, operation.torch_magnitude(torch, problem, inputs, reference))
+    if not has_function(problem):
+        return None
     if isinstance(operation, Elementwise):
         return _elementwise(torch, operation, problem, inputs)
     if isinstance(operation, Reduce):
         return _reduced(torch, operation, problem, inputs)
-    if row_function(torch, problem) is not None:
-        return _rows(torch, problem, inputs)
     return None
 
 
@@ -88,7 +92,7 @@ def _convolved(torch: Any, problem: Problem, inputs: Tensors) -> Any:
 
 def _elementwise(torch: Any, operation: Elementwise, problem: Problem, inputs: Tensors) -> Exact:
     function = vector_function(torch, problem)
-    assert function is not None, "every elementwise operation has one"
+    assert function is not None, "asked before"
     reference = function(inputs)["out"]
     operands = [inputs[tensor.name] for tensor in operation.inputs(problem)]
     return Exact(reference, operation.scale(reference, operands))
@@ -101,33 +105,3 @@ def _reduced(torch: Any, operation: Reduce, problem: Problem, inputs: Tensors) -
     name = "max" if operation.exact else operation.name
     scale = reduction_function(torch, name)(x.abs(), axes)
     return Exact(reference.reshape(shape), scale.reshape(shape))
-
-
-def _rows(torch: Any, problem: Problem, inputs: Tensors) -> Exact:
-    """The operations' own magnitudes, in PyTorch's words."""
-    function = row_function(torch, problem)
-    assert function is not None, "asked before"
-    reference = function(inputs)
-    if "dy" in inputs:
-        return Exact(reference, _row_gradient_scale(problem, inputs))
-    x = inputs["x"]
-    if problem.operation == "rmsnorm":
-        return Exact(reference, reference.abs())
-    if problem.operation == "layernorm":
-        centred = (x - x.mean(-1, keepdim=True)).abs() + x.abs().mean(-1, keepdim=True)
-        deviation = (x.var(-1, correction=0, keepdim=True) + float(problem.attribute("eps"))).sqrt()
-        scale = centred / deviation * inputs["gamma"].abs() + inputs["beta"].abs()
-        return Exact(reference, scale)
-    distance = x.amax(-1, keepdim=True) - x
-    if problem.operation == "softmax":
-        spread = (reference * distance).sum(-1, keepdim=True)
-        return Exact(reference, reference * (1.0 + distance + spread))
-    logarithm = torch.exp(-distance).sum(-1, keepdim=True).log()
-    return Exact(reference, 1.0 + distance + logarithm)
-
-
-def _row_gradient_scale(problem: Problem, inputs: Tensors) -> Any:
-    dy, y = inputs["dy"].abs(), inputs["y"]
-    if problem.operation == "softmax_backward":
-        return y.abs() * (dy + (dy * y.abs()).sum(-1, keepdim=True))
-    return dy + y.exp() * (1.0 + y.abs()) * dy.sum(-1, keepdim=True)

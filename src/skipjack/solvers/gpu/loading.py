@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from skipjack import plugins
 from skipjack.errors import SkipjackError
 from skipjack.solvers.gpu.compiler_words import GpuBuildError
 from skipjack.solvers.gpu.source import files_of
@@ -46,6 +47,8 @@ def _module(name: str, function: str) -> ModuleType:
     try:
         if not name.endswith(".py"):
             return importlib.import_module(name)
+        if (plugin := plugins.module_of(name)) is not None:
+            return plugin
         changed = max(path.stat().st_mtime_ns for path in files_of(name, function))
         return _from_file(Path(name).resolve(), changed)
     except SkipjackError as error:

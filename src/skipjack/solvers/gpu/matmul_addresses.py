@@ -16,7 +16,15 @@ from skipjack.solvers.gpu.matmul_spaces import (
     address_space,
     thin_space,
 )
-from skipjack.solvers.gpu.product import FACTORS, Finish, Product, number, parts, pointer
+from skipjack.solvers.gpu.product import (
+    FACTORS,
+    Finish,
+    Product,
+    number,
+    other_than_product,
+    parts,
+    pointer,
+)
 from skipjack.solvers.gpu.product_steps import join_spec, join_step
 from skipjack.solvers.gpu.spec import KernelSpec
 from skipjack.solvers.gpu.triton_solver import TritonSolver
@@ -34,8 +42,8 @@ class AddressMatmul(TritonSolver):
 
     def refuses(self, problem: Problem, device: Device) -> str:
         """Other operations, unknown GPUs, types that the matrix units lack."""
-        if problem.operation not in ("matmul", "bmm"):
-            return f"it multiplies matrices and cannot do {problem.operation}"
+        if other := other_than_product(problem):
+            return other
         limits = KNOWN.get(device.arch)
         if limits is None:
             return f"nothing is known of {device.arch}"
@@ -114,8 +122,8 @@ class ThinMatmul(TritonSolver):
 
     def refuses(self, problem: Problem, device: Device) -> str:
         """More rows than registers can sum, and a first operand that is stored transposed."""
-        if problem.operation not in ("matmul", "bmm"):
-            return f"it multiplies matrices and cannot do {problem.operation}"
+        if other := other_than_product(problem):
+            return other
         if device.arch not in KNOWN:
             return f"nothing is known of {device.arch}"
         product = Product.of(problem)

@@ -19,6 +19,7 @@ from skipjack.solvers.gpu.product import (
     Product,
     descriptor,
     number,
+    other_than_product,
     parts,
     pointer,
 )
@@ -47,8 +48,8 @@ class DescriptorMatmul(TritonSolver):
 
     def refuses(self, problem: Problem, device: Device) -> str:
         """Other operations, GPUs without a copy engine, types that the matrix units lack."""
-        if problem.operation not in ("matmul", "bmm"):
-            return f"it multiplies matrices and cannot do {problem.operation}"
+        if other := other_than_product(problem):
+            return other
         limits = KNOWN.get(device.arch)
         if limits is None or not limits.tma:
             return f"{device.arch} has no copy engine for blocks"

@@ -30,6 +30,13 @@ _STORED = {"fp16": "tl.float16", "bf16": "tl.bfloat16", "fp32": "tl.float32"}
 _LONGEST = 2**31
 
 
+def other_than_product(problem: Problem) -> str:
+    """Why solvers for products of matrices refuse a problem; empty for a product."""
+    if isinstance(operations.get(problem.operation), Matmul):
+        return ""
+    return f"it multiplies matrices and cannot do {problem.operation}"
+
+
 @dataclass(frozen=True, slots=True)
 class Product:
     """A problem's sizes and settings."""

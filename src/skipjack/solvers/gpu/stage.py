@@ -62,7 +62,7 @@ class Stage:
 
     name: str
     module: str
-    """A module of `skipjack.solvers.gpu.kernels`."""
+    """Below `skipjack.solvers.gpu.kernels`, or the path of a plug-in's ``.py`` file."""
     function: str
     grid: Sequence[int]
     given: Mapping[str, Given | None]
@@ -79,7 +79,7 @@ class Stage:
         """What is compiled."""
         return KernelSpec(
             self.name,
-            _KERNELS + self.module,
+            self.module if self.module.endswith(".py") else _KERNELS + self.module,
             self.function,
             {name: given.type for name, given in self.given.items() if given},
             {**{name: None for name, given in self.given.items() if not given}, **self.constants},

@@ -9,6 +9,8 @@ from skipjack.core.device import Device
 from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.core.space import Space
+from skipjack.operations import get
+from skipjack.operations.batchnorm import BatchNorm
 from skipjack.solvers.gpu.stage import Arguments, Stage, StagedGpuSolver, size
 from skipjack.solvers.gpu.vector_orders import batchnorm_cost
 from skipjack.solvers.gpu.vectors import (
@@ -42,7 +44,7 @@ class TritonBatchNorm(StagedGpuSolver):
 
     def refuses(self, problem: Problem, device: Device) -> str:
         """Any batch norm whose tiles can be counted."""
-        if problem.operation != "batchnorm":
+        if not isinstance(get(problem.operation), BatchNorm):
             return "it is not a batch normalisation"
         if problem.attribute("mode") not in _MODES or "momentum" in dict(problem.attributes):
             return "it is for training without running statistics, its gradient, and inference"

@@ -14,7 +14,6 @@ from skipjack.core.device import Device
 from skipjack.core.parameters import Parameter, ParameterSpace
 from skipjack.core.problem import Problem
 from skipjack.core.space import Space
-from skipjack.operations.normalization import RowOperation
 from skipjack.solvers.gpu.stage import Arguments, Stage, StagedGpuSolver, size
 from skipjack.solvers.gpu.vector_orders import rows_cost
 from skipjack.solvers.gpu.vectors import (
@@ -25,6 +24,7 @@ from skipjack.solvers.gpu.vectors import (
     powers_of_two,
     reach,
     real,
+    row_operation,
     tensor,
     whole,
 )
@@ -48,10 +48,11 @@ class TritonRows(StagedGpuSolver):
 
     def refuses(self, problem: Problem, device: Device) -> str:
         """Any normalisation of rows."""
-        if not isinstance(operations.get(problem.operation), RowOperation):
+        operation = row_operation(problem)
+        if operation is None:
             return "it is not a normalisation of rows"
-        if problem.operation == "layernorm_backward":
-            return "it sums over rows, too"
+        if not operation.gpu_rows:
+            return f"no kernel for rows computes {operation.name}"
         if problem.shape[-1] >= _LONGEST:
             return f"its rows have {_LONGEST} elements or more"
         return ""
@@ -100,8 +101,10 @@ class TritonRows(StagedGpuSolver):
         count, columns = prod(problem.shape[:-1]), problem.shape[-1]
         rows, block, resident = (whole(config[name]) for name in ("rows", "columns", "resident"))
         module, given, sizes = _given(problem)
+        operation = row_operation(problem)
+        assert operation is not None, "others are refused"
         constants: Constants = {
-            "NAME": problem.operation,
+            "NAME": operation.gpu_rows,
             "BLOCK": block,
             "STAGES": whole(config["stages"]),
             "HINT": str(config["hint"]),

@@ -15,7 +15,7 @@ from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.gpu.architectures import KNOWN
-from skipjack.solvers.gpu.vectors import cdiv, item_bytes, lanes, power_of_two, whole
+from skipjack.solvers.gpu.vectors import cdiv, item_bytes, lanes, power_of_two, row_operation, whole
 
 if TYPE_CHECKING:
     from skipjack.solvers.gpu.triton_reduce import Axis
@@ -85,7 +85,8 @@ def _residence(problem: Problem, config: Config, each: float) -> float:
     """
     resident, stages = whole(config["resident"]), whole(config["stages"])
     registers = whole(config["registers"])
-    scaled = problem.operation in ("layernorm", "rmsnorm")
+    operation = row_operation(problem)
+    scaled = operation is not None and bool(operation.vectors)
     even = problem.shape[-1] == config["columns"]
     crowded = scaled and even and item_bytes(problem) == 2
     if resident:

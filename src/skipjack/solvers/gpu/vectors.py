@@ -10,6 +10,7 @@ from skipjack.core.problem import Problem
 from skipjack.gpu.architectures import KNOWN
 from skipjack.gpu.artifact import Argument
 from skipjack.gpu.plan import Number, Pointer, Scratch
+from skipjack.operations.normalization import RowOperation
 from skipjack.solvers.gpu.compiling import POINTER_RANGE
 from skipjack.solvers.gpu.product import TRITON_TYPES
 from skipjack.solvers.gpu.spec import Constant
@@ -17,6 +18,12 @@ from skipjack.solvers.gpu.stage import Given, array
 
 _LONG = 2**31
 Constants = dict[str, Constant]
+
+
+def row_operation(problem: Problem) -> RowOperation | None:
+    """The operation of a problem if it normalises rows."""
+    operation = operations.get(problem.operation)
+    return operation if isinstance(operation, RowOperation) else None
 
 
 def reach(problem: Problem, device: Device) -> dict[str, Constant]:

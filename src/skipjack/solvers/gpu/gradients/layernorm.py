@@ -21,12 +21,14 @@ from skipjack.solvers.gpu.vectors import (
     powers_of_two,
     reach,
     real,
+    row_operation,
     scratch,
     tensor,
     whole,
 )
 
-_MODULE = "gradients.layernorm"
+_KERNELS = "layernorm"
+_MODULE = f"gradients.{_KERNELS}"
 _WIDEST = {"f64": 4096}
 _MOST = 8192
 """Longer rows, with all that is held of them, do not fit into the registers of a block."""
@@ -45,7 +47,8 @@ class TritonLayerNormBackward(StagedGpuSolver):
 
     def refuses(self, problem: Problem, device: Device) -> str:
         """Rows that fit into registers."""
-        if problem.operation != "layernorm_backward":
+        operation = row_operation(problem)
+        if operation is None or operation.gpu_gradients != _KERNELS:
             return "it is not the gradient of a layer norm"
         most = _WIDEST.get(problem.dtype, _MOST)
         if problem.shape[-1] > most:
