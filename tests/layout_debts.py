@@ -10,7 +10,7 @@ LARGE = {
     "interop/miopen": 30,
     "report": 29,
     "solvers/convolution": 58,
-    "solvers/gpu": 43,
+    "solvers/gpu": 42,
     "solvers/gpu/kernels": 24,
     "solvers/loops": 58,
     "tuning": 23,

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from skipjack.core.trial import Status
+from skipjack.errors import SkipjackError
 from skipjack.tuning.calls import CallsLostError
 
 _LONGEST_REASON = 500
@@ -70,4 +71,6 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _reason(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
+    """A sentence of our own stands for itself."""
+    named = str(error) if isinstance(error, SkipjackError) else f"{type(error).__name__}: {error}"
+    return named[:_LONGEST_REASON]

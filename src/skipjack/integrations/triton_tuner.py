@@ -10,7 +10,6 @@ import logging
 import time
 from dataclasses import dataclass
 from functools import partial
-from importlib import metadata
 from typing import Any
 
 from triton import knobs
@@ -35,6 +34,7 @@ from skipjack.integrations.tuned_call import TunedCall
 from skipjack.runtime import mode_of_decorated
 from skipjack.runtime.online import is_recording, one_at_a_time
 from skipjack.settings import load_settings
+from skipjack.solvers.gpu.compiling import compiler_name
 from skipjack.tuning.calls import CallContext, tune_call
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Launch with the best config, which is found first if it is not known."""
         if kwargs.get("warmup"):
-            return self.warmup(*args, **kwargs)
+            return self._compile_all(TunedCall(self, args, kwargs))
         call = TunedCall(self, args, kwargs)
         config = self.best_config = self._config(call)
         call.call_hook(config)
@@ -81,7 +81,9 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
 
     def warmup(self, *args: Any, **kwargs: Any) -> list[Any]:
         """Compile all configs in parallel and launch none; gives the compiled kernels."""
-        call = TunedCall(self, args, kwargs)
+        return self._compile_all(TunedCall(self, args, kwargs))
+
+    def _compile_all(self, call: TunedCall) -> list[Any]:
         configs = self._configs(call)
         failed = self._tools().build(call, configs)
         return [_compiled(call, one) for text, one in configs.items() if text not in failed]
@@ -156,7 +158,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
                 place.protocol,
                 ledger,
                 results.bank(),
-                f"triton {metadata.version('triton')}",
+                compiler_name(),
             )
             verdict = tune_call(context, choices.wish(place.problem, known, again=again))
         if verdict.best is None:
@@ -224,7 +226,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
 
 def _compiled(call: TunedCall, config: Any) -> Any:
     call.ready(config)
-    return call.warm_up(config)
+    return call.compile(config)
 
 
 def _space(search: Search, call: TunedCall) -> ParameterSpace:

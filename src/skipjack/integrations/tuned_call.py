@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from skipjack.gpu.triton_compiler import compile_call
 from skipjack.integrations.outcomes import GpuLostError
 
 _NOT_ARGUMENTS = ("grid", "warmup")
@@ -89,9 +90,9 @@ class TunedCall:
             )
         self.call_hook(config)  # it may set what the kernel is compiled for
 
-    def warm_up(self, config: Any) -> Any:
-        """Compile and do not launch."""
-        return self.tuner.fn.warmup(*self.args, **self.kwargs, **config.all_kwargs())
+    def compile(self, config: Any) -> Any:
+        """The kernel that a launch would run; nothing is launched."""
+        return compile_call(self.tuner.fn, *self.args, **self.kwargs, **config.all_kwargs())
 
     def before(self, config: Any) -> None:
         """Bring the arguments into the state that a launch expects."""

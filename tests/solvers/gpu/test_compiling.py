@@ -11,8 +11,8 @@ import pytest
 
 from skipjack.execute.build_worker import MOST_SPILL_BYTES, too_much_spilled
 from skipjack.gpu.artifact import ABI, Argument, GpuArtifact, unpack
+from skipjack.gpu.triton_compiler import GpuBuildError
 from skipjack.solvers.gpu import compiling
-from skipjack.solvers.gpu.compiler_words import GpuBuildError
 from skipjack.solvers.gpu.compiling import compile_specs
 from skipjack.solvers.gpu.resources import of_amdgcn
 from skipjack.solvers.gpu.spec import Constant, KernelSpec

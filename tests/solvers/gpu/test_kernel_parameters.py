@@ -3,7 +3,7 @@
 import pytest
 
 from skipjack.gpu.artifact import Argument
-from skipjack.solvers.gpu.compiler_words import GpuBuildError
+from skipjack.gpu.triton_compiler import GpuBuildError
 from skipjack.solvers.gpu.parameters import (
     count_in_amdgcn,
     count_in_ptx,

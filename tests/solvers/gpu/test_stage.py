@@ -1,9 +1,7 @@
 """A stage is compiled and launched as it says, and Triton compiles in one place."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
-import skipjack
 from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.problem import Problem
@@ -51,14 +49,3 @@ def test_a_kernel_that_is_launched_twice_is_compiled_once() -> None:
     config = Config({})
     assert [spec.name for spec in Twice().kernels(PROBLEM, HOPPER, config)] == ["add"]
     assert len(Twice().plan(PROBLEM, HOPPER, config)) == 2
-
-
-def test_triton_compiles_specs_in_one_place_and_calls_of_users_in_another() -> None:
-    root = Path(skipjack.__file__).parent
-    texts = {str(path.relative_to(root)): path.read_text() for path in root.rglob("*.py")}
-
-    def holding(word: str) -> list[str]:
-        return [name for name, text in texts.items() if word in text]
-
-    assert holding("triton.compile(") == holding("ASTSource(") == ["solvers/gpu/compiling.py"]
-    assert holding(".fn.warmup(") == ["integrations/tuned_call.py"]

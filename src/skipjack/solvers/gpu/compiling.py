@@ -1,16 +1,14 @@
 """From specs to an artifact: Triton compiles ahead of time, for GPUs that need not be here.
 
-Triton is imported by `compile_specs` and nowhere else: where it is missing, artifacts that were
-built elsewhere can be planned, launched and compared all the same.
+Triton is imported to compile and for nothing else: where it is missing, artifacts that were built
+elsewhere can be planned, launched and compared all the same.
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
 import re
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib import metadata
 from typing import Any
@@ -18,9 +16,9 @@ from typing import Any
 from skipjack.errors import SkipjackError
 from skipjack.gpu.architectures import KNOWN
 from skipjack.gpu.artifact import ABI, GpuArtifact, KernelAbi, pack
+from skipjack.gpu.triton_compiler import GpuBuildError, compile_source
 from skipjack.reading import parse_json
 from skipjack.solvers.gpu import resources
-from skipjack.solvers.gpu.compiler_words import CompilerWords, GpuBuildError, explain
 from skipjack.solvers.gpu.loading import load_function
 from skipjack.solvers.gpu.parameters import count_in_amdgcn, count_in_ptx, hidden_pointers
 from skipjack.solvers.gpu.source import kernel_text
@@ -32,6 +30,7 @@ POINTER_RANGE = "pointer_range"
 """Option of a spec: 32 says that no tensor has 2 GiB or more. AMD's GPUs then load and store with
 offsets of 32 bits, which check bounds by themselves; NVIDIA's do nothing with it."""
 _OURS = (POINTER_RANGE,)
+_ByPlace = Mapping[tuple[int, ...], Any]
 _ABSENT = "triton (not installed)"
 _LEAST_HIP = (6, 0)
 """Version whose runtime is the first to load the code objects that Triton writes by default."""
@@ -116,48 +115,17 @@ def _built(key: str, text: str, target: Target) -> tuple[KernelAbi, bytes]:
 
 
 def _compile(spec: KernelSpec, target: Target) -> Any:
-    import triton
-    from triton.backends.compiler import GPUTarget
-
-    where = f"kernel {spec.name}"
-    words = CompilerWords()
+    source = _source(spec)
     try:
-        source = _source(spec)
-        with _own_cache(), contextlib.redirect_stdout(io.StringIO()):
-            return triton.compile(source, target=GPUTarget(*target), options=_options(spec, target))
-    except SkipjackError:
-        raise
-    except Exception as error:
-        raise GpuBuildError(f"{where}: {explain(error, words)}") from error
+        return compile_source(*source, target, _options(spec))
+    except GpuBuildError as error:
+        raise GpuBuildError(f"kernel {spec.name}: {error}") from error.__cause__
 
 
-@contextlib.contextmanager
-def _own_cache() -> Iterator[None]:
-    """Triton's files go to a folder that is removed: we keep artifacts of our own.
-
-    So do its temporary files, of which it leaves some where an assembler fails. Line numbers are
-    left out, for they would make machine code depend on where a file lies.
-    """
-    from triton import knobs
-
-    with (
-        tempfile.TemporaryDirectory(prefix="skipjack-triton-") as folder,
-        knobs.cache.scope(),
-        knobs.compilation.scope(),
-    ):
-        knobs.cache.dir = folder
-        knobs.compilation.disable_line_info = True
-        knobs.compilation.always_compile = True
-        before, tempfile.tempdir = tempfile.tempdir, folder
-        try:
-            yield
-        finally:
-            tempfile.tempdir = before
-
-
-def _source(spec: KernelSpec) -> Any:
-    from triton.compiler import ASTSource
-
+def _source(
+    spec: KernelSpec,
+) -> tuple[Any, Mapping[str, str], _ByPlace, _ByPlace]:
+    """The function, and what is known of its arguments by name or by place."""
     function = load_function(spec.module, spec.function)
     names = list(function.arg_names)
     given = [*spec.arguments, *spec.constants]
@@ -172,14 +140,16 @@ def _source(spec: KernelSpec) -> Any:
     signature = {
         name: spec.arguments[name].type if name in spec.arguments else "constexpr" for name in names
     }
-    constants = {(names.index(name),): _constant(value) for name, value in spec.constants.items()}
-    return ASTSource(function, signature, constants, _attributes(names, spec))
+    constants: _ByPlace = {
+        (names.index(name),): _constant(value) for name, value in spec.constants.items()
+    }
+    return function, signature, constants, _attributes(names, spec)
 
 
-def _attributes(names: Sequence[str], spec: KernelSpec) -> dict[Any, Any]:
+def _attributes(names: Sequence[str], spec: KernelSpec) -> _ByPlace:
     """What Triton may take for granted of each argument, by its place."""
     reach = spec.options.get(POINTER_RANGE)
-    attributes: dict[Any, Any] = {}
+    attributes: dict[tuple[int, ...], Any] = {}
     for name, argument in spec.arguments.items():
         known: list[list[Any]] = []
         if argument.divisible > 1:
@@ -202,7 +172,7 @@ def _constant(value: Constant) -> Any:
     return found if isinstance(found, tl.dtype) else value
 
 
-def _options(spec: KernelSpec, target: Target) -> dict[str, Any]:
+def _options(spec: KernelSpec) -> dict[str, Any]:
     """For Triton's backend, which passes over those of the other vendor."""
     return {
         "num_warps": spec.warps,

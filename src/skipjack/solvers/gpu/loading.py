@@ -12,7 +12,7 @@ from typing import Any
 
 from skipjack import plugins
 from skipjack.errors import SkipjackError
-from skipjack.solvers.gpu.compiler_words import GpuBuildError
+from skipjack.gpu.triton_compiler import GpuBuildError
 from skipjack.solvers.gpu.source import files_of
 from skipjack.user_modules import load_file
 

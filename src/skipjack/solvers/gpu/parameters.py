@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from skipjack.gpu.artifact import Argument
-from skipjack.solvers.gpu.compiler_words import GpuBuildError
+from skipjack.gpu.triton_compiler import GpuBuildError
 
 _ENTRY = re.compile(r"\.visible \.entry \w+\((.*?)\)", re.DOTALL)
 _SHAPE = re.compile(r"tensordesc<[^\[]*\[([^\]]*)\]")
