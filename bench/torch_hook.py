@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import skipjack.torch
-from skipjack.settings import SYSTEM_DIR_VARIABLE, USER_DIR_VARIABLE
+from skipjack.settings import SYSTEM_DIR, USER_DIR
 
 Record = dict[str, Any]
 
@@ -79,8 +79,8 @@ def no_banks() -> Iterator[Path]:
         user, system = Path(directory) / "user", Path(directory) / "system"
         user.mkdir()
         system.mkdir()
-        kept = {name: os.environ.get(name) for name in (USER_DIR_VARIABLE, SYSTEM_DIR_VARIABLE)}
-        os.environ |= {USER_DIR_VARIABLE: str(user), SYSTEM_DIR_VARIABLE: str(system)}
+        kept = {name: os.environ.get(name) for name in (USER_DIR.name, SYSTEM_DIR.name)}
+        os.environ |= {USER_DIR.name: str(user), SYSTEM_DIR.name: str(system)}
         try:
             yield user
         finally:

@@ -22,7 +22,7 @@ BELOW: dict[str, set[str]] = {
     "user_modules": set(),
     "core": {"errors"},
     "operations": {"core", "errors", "entry_points"},
-    "native": {"core", "errors", "children"},
+    "native": {"core", "errors", "children", "settings"},
     "interop": {"core", "errors", "operations", "storage", "gpu"},
     "search": {"core", "errors", "entry_points"},
     "gpu": {"core", "errors"},
@@ -34,17 +34,18 @@ BELOW: dict[str, set[str]] = {
         *("core", "errors", "native", "operations", "gpu", "interop", "user_modules"),
         "plugins",  # a plug-in's kernels are in the module that it was loaded as
         "children",  # TVM tunes in a process of its own
-        "entry_points",
+        *("entry_points", "settings"),
     },
     "ledger": {"core", "errors", "storage"},
     "bank": {"core", "errors", "ledger", "storage"},
-    "plugins": {"errors", "user_modules"},
+    "plugins": {"errors", "settings", "user_modules"},
     "entry_points": {"errors", "plugins"},
     "trace": {"storage"},
     "interrupt": set(),
     "execute": {
         *("children", "core", "errors", "native", "operations", "solvers", "gpu"),
-        *("ledger", "plugins", "storage"),  # build workers look whether a source is known
+        *("plugins", "settings"),
+        *("ledger", "storage"),  # build workers look whether a source is known
     },
     "runtime": {
         "children",  # when the fleet is told of what no bank knew

@@ -16,10 +16,11 @@ from pathlib import Path
 from types import ModuleType
 
 from skipjack.errors import MissingFileError, UsageError
+from skipjack.settings import PLUGIN_FOLDERS, PLUGINS
 from skipjack.user_modules import load_file
 
-VARIABLE = "SKIPJACK_PLUGINS"
-FOLDERS = "SKIPJACK_PLUGIN_FOLDERS"
+VARIABLE = PLUGINS.name
+FOLDERS = PLUGIN_FOLDERS.name
 """Set for workers: where modules that are plug-ins were found, which is where workers look last.
 They look neither in the current directory nor beside the program that started them."""
 _loaded: dict[str, None] = {}
@@ -56,7 +57,7 @@ def module_of(path: str) -> ModuleType | None:
 
 def load_from_environment() -> None:
     """What a worker does first."""
-    load(tuple(name for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name))
+    load(tuple(name for name in PLUGINS.text().split(os.pathsep) if name))
 
 
 def absolute(name: str) -> str:
@@ -73,7 +74,7 @@ def absolute(name: str) -> str:
 
 
 def _folders() -> list[str]:
-    return [folder for folder in os.environ.get(FOLDERS, "").split(os.pathsep) if folder]
+    return [folder for folder in PLUGIN_FOLDERS.text().split(os.pathsep) if folder]
 
 
 def _folder_of(name: str) -> str:

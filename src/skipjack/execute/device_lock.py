@@ -11,15 +11,15 @@ a turnstile, one at a time: who waits for the lock stands in it, and those who c
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from skipjack.core.device import Device
 from skipjack.errors import StorageError
+from skipjack.settings import LOCK_DIR
 from skipjack.storage import FileLock
 
-VARIABLE = "SKIPJACK_LOCK_DIR"
+VARIABLE = LOCK_DIR.name
 """Another folder for the locks, the same for all who share the devices; made if it is not there."""
 SHARED = Path("/tmp/skipjack-locks")
 """Of all users of a host, whatever their TMPDIR is: they share its devices. Containers are given
@@ -72,7 +72,7 @@ def _whole(
 
 def directory() -> Path:
     """Where the locks lie."""
-    named = os.environ.get(VARIABLE)
+    named = LOCK_DIR.text()
     return _for_everybody(Path(named).absolute() if named else SHARED)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 from pathlib import Path
@@ -11,8 +10,9 @@ from skipjack.errors import UsageError
 from skipjack.fleet.engine import Host
 from skipjack.gpu.opening import find_gpus
 from skipjack.native import cpu
+from skipjack.settings import MACHINE
 
-VARIABLE = "SKIPJACK_MACHINE"
+VARIABLE = MACHINE.name
 """Another name for this machine than its host name."""
 LEAST_FREE_BYTES = 200 << 20
 """With less room than this in the user directory no work is begun."""
@@ -21,7 +21,7 @@ _LONGEST_NAME = 64
 
 def machine_name(name: str | None = None) -> str:
     """What this machine is called: as given, as `SKIPJACK_MACHINE` says, or its host name."""
-    chosen = name or os.environ.get(VARIABLE) or socket.gethostname()
+    chosen = name or MACHINE.text() or socket.gethostname()
     legible = chosen.isprintable() and chosen.strip() and not chosen.startswith("-")
     if len(chosen) > _LONGEST_NAME or not legible:
         raise UsageError(

@@ -15,13 +15,13 @@ import stat
 from pathlib import Path
 
 from skipjack.errors import StorageError
-from skipjack.settings import Settings, expanded
+from skipjack.settings import FLEET_KEY, Settings, expanded
 from skipjack.storage import ensure_directory
 from skipjack.storage.failure import write_failure
 from skipjack.storage.litter import temporary_name
 
 FILE_NAME = "fleet.key"
-VARIABLE = "SKIPJACK_FLEET_KEY"
+VARIABLE = FLEET_KEY.name
 _KEY_BYTES = 32
 _LONGEST_TEXT = 4 * _KEY_BYTES
 
@@ -32,7 +32,7 @@ def fleet_key(settings: Settings) -> bytes:
     Without the variable it is ``fleet.key`` in the user directory, made at first use, readable by
     its owner alone. Machines that share a store need the same key: copy the file.
     """
-    given = os.environ.get(VARIABLE)
+    given = FLEET_KEY.text()
     if given:
         return read_key(expanded(given))
     path = ensure_directory(settings.user_dir) / FILE_NAME

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -17,12 +16,13 @@ from typing import Any
 from skipjack.core.cpu_levels import AARCH64, X86_LEVELS, features_of, level_of, levels_up_to
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.native.forks import ForkOrder, forks_wait_for
+from skipjack.settings import CPU_LEVEL
 
 # Loop strength reduction folds the row pointers of a register tile into one chain of additions; the
 # scheduler then moves loads together until accumulators spill (a third to a half of the speed).
 # Nests run as fast without it and build a fifth sooner.
 _OPTIONS = ("-disable-lsr",)
-LEVEL_VARIABLE = "SKIPJACK_CPU_LEVEL"
+LEVEL_VARIABLE = CPU_LEVEL.name
 """Names the highest level of this CPU's instruction set that may be used."""
 NOTE = "skipjack code for "
 """How the note in an object file begins that says what the code needs to run."""
@@ -120,7 +120,7 @@ def host() -> tuple[str, str, tuple[str, ...]]:
     """Triple, CPU name and features of this machine, no more than `LEVEL_VARIABLE` allows."""
     llvm = binding()
     name, present = llvm.get_host_cpu_name(), host_features()
-    most = os.environ.get(LEVEL_VARIABLE)
+    most = CPU_LEVEL.text()
     if most:
         has = level_of(name, present)
         if most not in levels_up_to(has):

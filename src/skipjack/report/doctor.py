@@ -27,7 +27,7 @@ from skipjack.reading import numbered
 from skipjack.report import screen
 from skipjack.report.numbers import rate_text, size_text
 from skipjack.runtime import cache_status
-from skipjack.settings import CACHE_LIMIT_VARIABLE, Settings
+from skipjack.settings import CACHE_LIMIT, Settings
 from skipjack.solvers.vendor.blas import MklSolver
 from skipjack.storage import ensure_directory, is_network_file_system, user_directory
 from skipjack.tuning.config_timer import TriedKernel, try_kernels
@@ -245,7 +245,7 @@ def cache_finding(settings: Settings) -> Finding:
     except SkipjackError as error:
         return Finding("kernel cache", "note", f"{text}; new ones are not kept: {error}")
     if status.used_bytes > status.limit_bytes:
-        text += f"; what banks name stays: raise {CACHE_LIMIT_VARIABLE}"
+        text += f"; what banks name stays: raise {CACHE_LIMIT}"
         return Finding("kernel cache", "note", text)
     return Finding("kernel cache", "good", text)
 

@@ -39,9 +39,10 @@ from skipjack.runtime.kernel_code import (
 from skipjack.runtime.policy import CLEAN, TuningPolicy, current_policy, logs_commands
 from skipjack.runtime.ranks import next_epoch, ranked_program
 from skipjack.settings import (
-    BANKS_VARIABLE,
-    SYSTEM_DIR_VARIABLE,
-    USER_DIR_VARIABLE,
+    BANKS,
+    CPU_LEVEL,
+    SYSTEM_DIR,
+    USER_DIR,
     Settings,
     load_settings,
 )
@@ -77,7 +78,7 @@ _ALL_PATIENCE_S = 600.0
 _UNTIL_RELOAD = ("ranks agreed on it",)
 """What an answer depends on that no bank can change."""
 
-_PLACES = (USER_DIR_VARIABLE, BANKS_VARIABLE, SYSTEM_DIR_VARIABLE)
+_PLACES = (USER_DIR.name, BANKS.name, SYSTEM_DIR.name)
 """Variables that say where banks are."""
 # `os.environ.get` takes longer than all else of a hit: it encodes the name and decodes the value.
 _environment: Mapping[Any, Any] = getattr(os.environ, "_data", os.environ)
@@ -490,7 +491,7 @@ def _is_loaded(plugin: str) -> bool:
 
 def _check_level() -> None:
     """A level of instructions that this CPU has not counts as not given, here and in workers."""
-    if os.environ.get(llvm.LEVEL_VARIABLE):
+    if CPU_LEVEL.text():
         try:
             llvm.host()
         except UsageError as error:

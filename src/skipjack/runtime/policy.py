@@ -24,7 +24,6 @@ from __future__ import annotations
 import functools
 import logging
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -32,17 +31,27 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from skipjack.errors import UsageError
+from skipjack.settings import (
+    ENABLE_LOGGING_CMD,
+    FIND_ENFORCE,
+    FIND_MODE,
+    ON_MISS,
+    REGRET,
+    TUNING_BACKGROUND,
+    TUNING_SEARCHERS,
+    TUNING_SECONDS,
+)
 
 log = logging.getLogger(__name__)
 
-ENFORCE_VARIABLE = "SKIPJACK_FIND_ENFORCE"
-FIND_MODE_VARIABLE = "SKIPJACK_FIND_MODE"
-SECONDS_VARIABLE = "SKIPJACK_TUNING_SECONDS"
-BACKGROUND_VARIABLE = "SKIPJACK_TUNING_BACKGROUND"
-REGRET_VARIABLE = "SKIPJACK_REGRET"
-SEARCHERS_VARIABLE = "SKIPJACK_TUNING_SEARCHERS"
-ON_MISS_VARIABLE = "SKIPJACK_ON_MISS"
-COMMANDS_VARIABLE = "SKIPJACK_ENABLE_LOGGING_CMD"
+ENFORCE_VARIABLE = FIND_ENFORCE.name
+FIND_MODE_VARIABLE = FIND_MODE.name
+SECONDS_VARIABLE = TUNING_SECONDS.name
+BACKGROUND_VARIABLE = TUNING_BACKGROUND.name
+REGRET_VARIABLE = REGRET.name
+SEARCHERS_VARIABLE = TUNING_SEARCHERS.name
+ON_MISS_VARIABLE = ON_MISS.name
+COMMANDS_VARIABLE = ENABLE_LOGGING_CMD.name
 _VARIABLES = {
     "mode": ENFORCE_VARIABLE,
     "find_mode": FIND_MODE_VARIABLE,
@@ -144,17 +153,16 @@ def current_policy() -> TuningPolicy:
 @functools.cache
 def environment_policy() -> TuningPolicy:
     """What the environment said when this process first asked."""
-    given = os.environ.get
     policy = make_policy(
-        given(ENFORCE_VARIABLE) or (INCREMENTAL if on_miss() == TUNE else DB),
-        find_mode=given(FIND_MODE_VARIABLE) or FAST,
-        seconds=given(SECONDS_VARIABLE) or None,
-        background=given(BACKGROUND_VARIABLE) or False,
-        regret=given(REGRET_VARIABLE) or None,
-        searchers=given(SEARCHERS_VARIABLE) or None,
+        FIND_ENFORCE.text() or (INCREMENTAL if on_miss() == TUNE else DB),
+        find_mode=FIND_MODE.text() or FAST,
+        seconds=TUNING_SECONDS.text() or None,
+        background=TUNING_BACKGROUND.text() or False,
+        regret=REGRET.text() or None,
+        searchers=TUNING_SEARCHERS.text() or None,
         names=_VARIABLES,
     )
-    return replace(policy, stated=bool(given(ENFORCE_VARIABLE)))
+    return replace(policy, stated=bool(FIND_ENFORCE.text()))
 
 
 def mode_of_decorated(autotune: str) -> str:
@@ -177,13 +185,13 @@ def on_miss() -> str:
     ``ignore``, ``record``, ``tune`` or ``fleet``. ``tune`` is the policy ``incremental`` where
     nobody has chosen another.
     """
-    return _checked(ON_MISS_VARIABLE, os.environ.get(ON_MISS_VARIABLE) or IGNORE, _wish, IGNORE)
+    return _checked(ON_MISS_VARIABLE, ON_MISS.text() or IGNORE, _wish, IGNORE)
 
 
 @functools.cache
 def logs_commands() -> bool:
     """Whether lookups write down how to tune what they are asked for; read once a process."""
-    given = os.environ.get(COMMANDS_VARIABLE) or False
+    given = ENABLE_LOGGING_CMD.text() or False
     return _checked(COMMANDS_VARIABLE, given, _flag, False)
 
 

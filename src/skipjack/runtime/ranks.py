@@ -13,8 +13,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-PROGRAM_VARIABLE = "SKIPJACK_PROGRAM"
-"""A name that all ranks of a program have, and no other program that runs at the same time."""
+from skipjack.settings import PROGRAM
+
 _RANKS = (
     ("RANK", "WORLD_SIZE"),  # torchrun, Ray Train, Accelerate, DeepSpeed
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -56,7 +56,7 @@ def ranked_program(environment: Mapping[str, str] | None = None) -> RankedProgra
 
 
 def _name(given: Mapping[str, str]) -> str:
-    if named := given.get(PROGRAM_VARIABLE):
+    if named := PROGRAM.text(given):
         return named
     parts = [f"{part}={given[part]}" for part in _PARTS if given.get(part)]
     for step in _STEPS:

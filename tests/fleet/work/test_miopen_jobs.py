@@ -13,10 +13,10 @@ from skipjack.fleet.records import JobKind, Known, Plan
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
 from skipjack.fleet.work import make_worker
-from skipjack.fleet.work.miopen_jobs import TIMEOUT_VARIABLE
 from skipjack.gpu.opening import only_drivers
 from skipjack.interop.miopen import find_key, perf_key
 from skipjack.operations import parse
+from skipjack.settings import MIOPEN_TIMEOUT_S
 from skipjack.solvers.miopen.finding import VARIABLE
 from skipjack.testing import miopen_driver
 
@@ -136,7 +136,7 @@ def test_a_program_that_hangs_is_ended_with_all_that_it_started(
     monkeypatch.setenv(miopen_driver.PIDS_VARIABLE, str(pids))
     for limit in ("1.2", "10", "60", "300"):  # on a busy machine programs take long to start
         pids.write_text("")
-        monkeypatch.setenv(TIMEOUT_VARIABLE, limit)
+        monkeypatch.setenv(MIOPEN_TIMEOUT_S.name, limit)
         outcome = evaluate()
         assert f"did not end within {limit} s and was killed" in outcome.failed
         started = {int(line) for line in pids.read_text().split()}

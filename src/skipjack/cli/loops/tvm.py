@@ -78,13 +78,13 @@ class TvmRival:
 @contextlib.contextmanager
 def _kernels_in(folder: Path) -> Iterator[None]:
     """Where workers that start meanwhile find kernels of TVM."""
-    from skipjack.solvers.vendor.tvm import KERNELS_VARIABLE
+    from skipjack.settings import TVM_KERNELS
 
-    before = os.environ.get(KERNELS_VARIABLE)
-    os.environ[KERNELS_VARIABLE] = str(folder)
+    before = TVM_KERNELS.text()
+    os.environ[TVM_KERNELS.name] = str(folder)
     try:
         yield
     finally:
-        del os.environ[KERNELS_VARIABLE]
-        if before is not None:
-            os.environ[KERNELS_VARIABLE] = before
+        del os.environ[TVM_KERNELS.name]
+        if before:
+            os.environ[TVM_KERNELS.name] = before

@@ -34,6 +34,7 @@ from skipjack.integrations.torch import (
 )
 from skipjack.runtime import ENFORCE_VARIABLE, make_policy, policy_variables
 from skipjack.runtime.dumps import PATH_VARIABLE, dump_folder
+from skipjack.settings import FIND_ENFORCE
 
 AUTOLOAD_VARIABLE = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 NOT_FOUND, NOT_RUNNABLE = 127, 126
@@ -83,7 +84,7 @@ def launch(command: list[str], request: ProgramRequest) -> NoReturn:
 def _variables(request: ProgramRequest, theirs: AutoTuneVariables) -> dict[str, str]:
     """What was asked for by options, then by AutoTune's variables."""
     searchers = None if request.mode is None else searchers_of(request.mode)
-    usual = os.environ.get(ENFORCE_VARIABLE) if searchers is None else mode_policy(searchers)
+    usual = (FIND_ENFORCE.text() or None) if searchers is None else mode_policy(searchers)
     names = _OPTIONS if request.policy else _OPTIONS | {"mode": ENFORCE_VARIABLE}
     found = theirs.variables | policy_variables(
         theirs.policy(request.policy or usual),

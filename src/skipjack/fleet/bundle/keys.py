@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from skipjack.errors import UsageError
 from skipjack.fleet.seal import FILE_NAME, VARIABLE, fleet_key, read_key
-from skipjack.settings import Settings, expanded
+from skipjack.settings import FLEET_KEY, Settings, expanded
 
 
 def existing_key(settings: Settings, file: Path | None = None) -> bytes:
@@ -15,7 +14,7 @@ def existing_key(settings: Settings, file: Path | None = None) -> bytes:
     if file is not None:
         return read_key(expanded(file))
     place = settings.user_dir / FILE_NAME
-    if not os.environ.get(VARIABLE) and not place.exists():
+    if not FLEET_KEY.text() and not place.exists():
         raise UsageError(
             f"this machine has no fleet key, so that no bundle can be checked: copy {FILE_NAME} "
             "from the user directory of the machine that exports (or the file that "

@@ -21,7 +21,7 @@ from skipjack.fleet.engines.ray_desk import Desk, Order, batch_of
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Task
 from skipjack.fleet.worker import DEFAULT_FACTORY, Factory, name_of
-from skipjack.settings import Settings
+from skipjack.settings import PLUGIN_FOLDERS, PLUGINS, Settings
 
 log = logging.getLogger(__name__)
 
@@ -358,10 +358,10 @@ def _as_variables(settings: Settings, *, here: bool) -> dict[str, str]:
     variables = {"SKIPJACK_LOG_LEVEL": settings.log_level, "SKIPJACK_BUILD_WORKERS": "1"}
     if here:
         variables["SKIPJACK_USER_DB_PATH"] = str(settings.user_dir)
-    named = settings.plugins or os.environ.get(plugins.VARIABLE, "").split(os.pathsep)
+    named = settings.plugins or PLUGINS.text().split(os.pathsep)
     if any(named):
         variables[plugins.VARIABLE] = os.pathsep.join(map(plugins.absolute, named))
-    if here and (folders := os.environ.get(plugins.FOLDERS)):
+    if here and (folders := PLUGIN_FOLDERS.text()):
         variables[plugins.FOLDERS] = folders
     return variables
 

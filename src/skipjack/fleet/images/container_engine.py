@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Literal
 
 from skipjack.errors import SkipjackError, UsageError
+from skipjack.settings import CONTAINER_ENGINE
 
-VARIABLE = "SKIPJACK_CONTAINER_ENGINE"
+VARIABLE = CONTAINER_ENGINE.name
 """Docker or podman by name or path, instead of the first that is found."""
 ENGINES = ("docker", "podman")
 CALL_S = 120.0
@@ -80,7 +81,7 @@ class ContainerEngine:
 
 def find_engine() -> ContainerEngine:
     """The engine that the user named, or docker, or podman; nothing is asked of a daemon yet."""
-    wish = os.environ.get(VARIABLE, "")
+    wish = CONTAINER_ENGINE.text()
     names = (wish,) if wish else ENGINES
     program = next(filter(None, map(shutil.which, names)), None)
     if program is None and wish:

@@ -27,7 +27,7 @@ from skipjack.fleet.images.gpus import GpuRef, gpu_here
 from skipjack.fleet.images.identity import identity
 from skipjack.fleet.images.names import check_image
 from skipjack.native import cpu
-from skipjack.settings import Settings
+from skipjack.settings import PLUGINS, Settings
 from skipjack.storage import ensure_directory
 
 log = logging.getLogger(__name__)
@@ -167,7 +167,7 @@ def place_for_containers(user_dir: Path) -> Path:
 def _mounts(place: Path) -> tuple[Mount, ...]:
     """What a worker reads and writes: its user directory, the locks of devices, plug-ins."""
     places = [Mount(str(place)), Mount(str(device_lock.directory()))]
-    names = os.environ.get(plugins.VARIABLE, "").split(os.pathsep)
+    names = PLUGINS.text().split(os.pathsep)
     files = (str(Path(name).absolute()) for name in names if name.endswith(".py"))
     places += [Mount(file, read_only=True) for file in files if Path(file).is_file()]
     return tuple({place.path: place for place in places}.values())

@@ -8,7 +8,6 @@ keys; one whose key changed is refused always.
 from __future__ import annotations
 
 import math
-import os
 import re
 import shlex
 import shutil
@@ -16,9 +15,8 @@ from pathlib import Path
 
 from skipjack.errors import UsageError
 from skipjack.fleet.machines.registration import Registration
+from skipjack.settings import SSH_CONFIG
 
-CONFIG = "SKIPJACK_SSH_CONFIG"
-"""A configuration file for ssh instead of the user's own."""
 CONNECT_S = 10.0
 """A machine that does not say who it is within this time is not there."""
 SSH_FAILED = 255
@@ -53,7 +51,7 @@ def command_line(
     line = [_program(), "-T", "-E", str(log)]
     if machine.port:  # else an alias of the configuration may have its own
         line += ["-p", str(machine.port)]
-    if config := os.environ.get(CONFIG):
+    if config := SSH_CONFIG.text():
         line += ["-F", config]
     if machine.user:
         line += ["-l", machine.user]

@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-MARK = "SKIPJACK_RAY_NODE"
+from skipjack.settings import RAY_NODE
+
+MARK = RAY_NODE.name
 """The variable; its value is the node's id."""
 _GENTLE_S = 8.0
 _PATIENT_S = 2.0

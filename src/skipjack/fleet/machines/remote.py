@@ -7,7 +7,6 @@ the answer does no harm: only the last line counts.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -19,9 +18,8 @@ from skipjack.errors import MalformedError
 from skipjack.fleet.machines.registration import Registration
 from skipjack.fleet.machines.ssh import Answer, run_everywhere
 from skipjack.reading import read_json
+from skipjack.settings import REMOTE_PYTHON
 
-PYTHON = "SKIPJACK_REMOTE_PYTHON"
-"""The interpreter of machines that were registered without one."""
 NOT_FOUND = 127
 _OURS_MISSING = re.compile(r"No module named '?skipjack")
 FORMAT = 1
@@ -43,7 +41,7 @@ class Reply:
 
 def interpreter(machine: Registration) -> str:
     """The Python that has Skipjack there."""
-    return machine.python or os.environ.get(PYTHON) or "python3"
+    return machine.python or REMOTE_PYTHON.text() or "python3"
 
 
 def ask_everywhere(

@@ -11,13 +11,12 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 from pathlib import Path
 from typing import Any
 
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
-from skipjack.errors import UsageError, WorkerError
+from skipjack.errors import WorkerError
 from skipjack.execute.commands import CommandRunner
 from skipjack.execute.commands import Task as CommandTask
 from skipjack.fleet.host import machine_name
@@ -30,7 +29,7 @@ from skipjack.interop.miopen import Record
 from skipjack.ledger import Ledger
 from skipjack.operations import parse
 from skipjack.reading import numbered, read_json
-from skipjack.settings import Settings
+from skipjack.settings import MIOPEN_TIMEOUT_S, Settings
 from skipjack.solvers import find_solver, refusal
 from skipjack.solvers.miopen.command import Mode
 from skipjack.solvers.miopen.databases import Harvest, Installation
@@ -42,8 +41,6 @@ from skipjack.tuning.finding import OK, FindResult, FindStatus, RankedSolver
 
 log = logging.getLogger(__name__)
 
-TIMEOUT_VARIABLE = "SKIPJACK_MIOPEN_TIMEOUT_S"
-"""What one run of MIOpenDriver may take, if not as long as usual."""
 _TIMEOUTS_S = {Mode.SEARCH: 4 * 3600.0, Mode.FIND: 1800.0, Mode.KERNELS: 1800.0}
 """MIOpen itself gives the search of one solver two hours."""
 _MODES = {JobKind.TUNE: Mode.SEARCH, JobKind.FIND: Mode.FIND, JobKind.KERNELS: Mode.KERNELS}
@@ -155,16 +152,7 @@ def _record(line: str) -> Record | None:
 
 
 def _timeout_s(mode: Mode) -> float:
-    text = os.environ.get(TIMEOUT_VARIABLE)
-    if not text:
-        return _TIMEOUTS_S[mode]
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not seconds > 0.0:
-        raise UsageError(f"{TIMEOUT_VARIABLE} is {text!r}; write a number of seconds")
-    return seconds
+    return MIOPEN_TIMEOUT_S.value() or _TIMEOUTS_S[mode]
 
 
 def _no_facts() -> str:

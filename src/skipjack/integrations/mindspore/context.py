@@ -20,13 +20,13 @@ from skipjack.integrations.mindspore.modes import (
 )
 from skipjack.integrations.mindspore.variables import read_variables
 from skipjack.integrations.torch import (
-    OPERATIONS_VARIABLE,
     ResultWish,
     enable,
     keep_results,
     operations,
 )
 from skipjack.runtime import current_policy
+from skipjack.settings import TORCH_OPS
 
 log = logging.getLogger(__name__)
 
@@ -111,5 +111,5 @@ def _turn(mode: str) -> None:
         background=said.background,
         regret=said.regret,
         searchers=searchers or None,
-        ops=operations(os.environ.get(OPERATIONS_VARIABLE, "")),
+        ops=operations(TORCH_OPS.text()),
     )

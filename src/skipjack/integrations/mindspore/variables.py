@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from skipjack.errors import UsageError
-from skipjack.settings import USER_DIR_VARIABLE, expanded
+from skipjack.settings import BUILD_WORKERS, USER_DIR, expanded
 
 VARIABLES = (
     *("TUNE_BANK_PATH", "REPEAT_TUNE", "ENABLE_TUNE_BANK", "TUNE_OPS_NAME"),
@@ -35,7 +35,7 @@ VARIABLES = (
     *("ASCEND_DEVICE_ID", "ASCEND_WORK_PATH"),
 )
 OFF, DB, INCREMENTAL, EXHAUSTIVE = "off", "db", "incremental", "exhaustive"
-BUILD_VARIABLE = "SKIPJACK_BUILD_WORKERS"
+BUILD_VARIABLE = BUILD_WORKERS.name
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 _MOST_COMPILERS = 32
 
@@ -92,7 +92,7 @@ def _bank(value: str, found: AutoTuneVariables, _: Mapping[str, str]) -> None:
     bank = directory / FILE_NAME
     if bank.exists() and not os.access(bank, os.R_OK | os.W_OK):
         raise UsageError(f"you may not read and write its {FILE_NAME}; ask its owner for access")
-    found.variables[USER_DIR_VARIABLE] = str(directory)
+    found.variables[USER_DIR.name] = str(directory)
     if sentence := _other_processor(bank):
         found.complaints.append(f"TUNE_BANK_PATH is {value!r}: {sentence}")
 

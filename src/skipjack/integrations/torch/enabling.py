@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import logging
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,6 @@ from skipjack.integrations.torch.hook import TorchHook, existing_hook, torch_hoo
 from skipjack.integrations.torch.reporting import report
 from skipjack.integrations.torch.result_file import CallKey, call_key
 from skipjack.integrations.torch.results import (
-    RESULT_VARIABLE,
     ResultWish,
     keep_results,
     kept_results,
@@ -24,6 +22,7 @@ from skipjack.integrations.torch.results import (
 from skipjack.integrations.torch.signatures import why_unknown
 from skipjack.runtime import POLICY_ARGUMENTS, TuningPolicy, make_policy
 from skipjack.runtime.dumps import dump_folder
+from skipjack.settings import TUNE_RESULT
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +91,7 @@ def _named(ops: Sequence[str] | None) -> tuple[str, ...]:
 def _tell(hook: TorchHook, policy: TuningPolicy) -> None:
     """Have the result file follow what the hook decides, if somebody wants one."""
     results = kept_results()
-    if results is None and os.environ.get(RESULT_VARIABLE) != "1":
+    if results is None and TUNE_RESULT.text() != "1":
         return
     wish = ResultWish(policy.mode, auto_tune_mode(policy.searchers), results is None)
     results = keep_results(wish)

@@ -27,17 +27,17 @@ from skipjack.integrations.torch.result_file import (
 )
 from skipjack.processes import began
 from skipjack.runtime.dumps import dump_folder
-from skipjack.settings import load_settings
+from skipjack.settings import TORCH_STARTED, TUNE_RESULT, TUNE_RESULT_PATH, load_settings
 
 log = logging.getLogger(__name__)
 
-STARTED_VARIABLE = "SKIPJACK_TORCH_STARTED"
+STARTED_VARIABLE = TORCH_STARTED.name
 """Id of the process that is the program itself, and when it began by the monotonic clock."""
-RESULT_VARIABLE = "SKIPJACK_TUNE_RESULT"
+RESULT_VARIABLE = TUNE_RESULT.name
 """``1``: the result file is written whatever the policy is."""
 _OFF, _CLEAN = "off", "clean"
 """Policies: PyTorch computes everything, and what is known is removed."""
-RESULT_PATH_VARIABLE = "SKIPJACK_TUNE_RESULT_PATH"
+RESULT_PATH_VARIABLE = TUNE_RESULT_PATH.name
 """The directory that it is written to; otherwise the one that the program was started in."""
 _PAUSE_S = 0.5
 """Between two versions of the file."""
@@ -153,7 +153,7 @@ class ProgramResults:
 
 def _started() -> tuple[float, bool]:
     """When this process began, by the monotonic clock, and whether it is the program itself."""
-    given = os.environ.get(STARTED_VARIABLE, "")
+    given = TORCH_STARTED.text()
     if given:
         pid, _, moment = given.partition(":")
         with suppress(ValueError):
@@ -174,7 +174,7 @@ def keep_results(wish: ResultWish) -> ProgramResults:
     """Have this process keep a result file, from now on or with another wish."""
     global _results
     if _results is None:
-        folder = Path(os.environ.get(RESULT_PATH_VARIABLE) or Path.cwd())
+        folder = Path(TUNE_RESULT_PATH.text() or Path.cwd())
         _results = ProgramResults(wish, folder, tuple(sys.orig_argv))
         atexit.register(_results.end)
     else:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 from skipjack.integrations.mindspore import auto_tune_mode
-from skipjack.integrations.torch.results import RESULT_VARIABLE, ResultWish, keep_results
+from skipjack.integrations.torch.results import ResultWish, keep_results
 from skipjack.runtime import current_policy
 from skipjack.runtime.dumps import dump_folder
+from skipjack.settings import TORCH_OPS, TUNE_RESULT
 
-OPERATIONS_VARIABLE = "SKIPJACK_TORCH_OPS"
+OPERATIONS_VARIABLE = TORCH_OPS.name
 """PyTorch's operations that are hooked, with commas between them; all if it is not set."""
 
 
@@ -18,7 +17,7 @@ def start_in_program() -> None:
     policy = current_policy()
     dumps = dump_folder() is not None
     mode = "db" if dumps else policy.mode
-    asked = (policy.measures and not dumps) or os.environ.get(RESULT_VARIABLE) == "1"
+    asked = (policy.measures and not dumps) or TUNE_RESULT.text() == "1"
     keep_results(ResultWish(mode, auto_tune_mode(policy.searchers), asked))
     if mode == "off":
         return
@@ -30,7 +29,7 @@ def start_in_program() -> None:
         background=policy.background,
         regret=policy.regret,
         searchers=dict(policy.searchers),
-        ops=operations(os.environ.get(OPERATIONS_VARIABLE, "")),
+        ops=operations(TORCH_OPS.text()),
     )
 
 

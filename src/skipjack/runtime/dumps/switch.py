@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from skipjack.errors import UsageError
 from skipjack.reading import quoted
+from skipjack.settings import ENABLE_TUNE_DUMP, TUNE_DUMP_PATH
 
-ENABLE_VARIABLE, PATH_VARIABLE = "ENABLE_TUNE_DUMP", "TUNE_DUMP_PATH"
+PATH_VARIABLE = TUNE_DUMP_PATH.name
 DEFAULT_FOLDER = "tune_dump"
 """In the working directory."""
 
 
 def dump_folder(environment: Mapping[str, str] | None = None) -> Path | None:
     """Where to dump; None if nobody asked for it. `UsageError` for a value that is no answer."""
-    known = os.environ if environment is None else environment
-    said = known.get(ENABLE_VARIABLE, "").strip()
+    said = ENABLE_TUNE_DUMP.text(environment).strip()
     if said.lower() not in ("", "true", "false"):
-        raise UsageError(f"{ENABLE_VARIABLE} is {quoted(said)}; write True or False")
+        raise UsageError(f"{ENABLE_TUNE_DUMP} is {quoted(said)}; write True or False")
     if said.lower() != "true":
         return None
-    return Path(known.get(PATH_VARIABLE) or DEFAULT_FOLDER).expanduser().absolute()
+    return Path(TUNE_DUMP_PATH.text(environment) or DEFAULT_FOLDER).expanduser().absolute()

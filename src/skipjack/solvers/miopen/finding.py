@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from skipjack.errors import WorkerError
+from skipjack.settings import MIOPEN_DRIVER
 
-VARIABLE = "SKIPJACK_MIOPEN_DRIVER"
+VARIABLE = MIOPEN_DRIVER.name
 """The program, where it is neither on the search path nor in ROCm's folder."""
 NAME = "MIOpenDriver"
 ROCM = Path("/opt/rocm/bin")
@@ -21,7 +22,7 @@ ROCM = Path("/opt/rocm/bin")
 
 def find_driver(environment: Mapping[str, str] = os.environ, rocm: Path = ROCM) -> Path:
     """The program; `WorkerError` says where it was looked for, for another machine may have it."""
-    named = environment.get(VARIABLE)
+    named = MIOPEN_DRIVER.text(environment)
     if named:
         path = Path(named).expanduser().absolute()
         if not _runs(path):

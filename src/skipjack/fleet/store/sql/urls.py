@@ -8,7 +8,6 @@ of the first dialect that has files. A password may stand in a file that
 from __future__ import annotations
 
 import logging
-import os
 import re
 import stat
 from functools import cache
@@ -19,12 +18,12 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from skipjack.errors import StorageError, UsageError
 from skipjack.fleet.store.sql.dialect import Dialect, dialect_of, dialects, require
 from skipjack.reading import decoded
-from skipjack.settings import Settings, expanded
+from skipjack.settings import DB, DB_PASSWORD_FILE, Settings, expanded
 
 log = logging.getLogger(__name__)
 
-VARIABLE = "SKIPJACK_DB"
-PASSWORD_VARIABLE = "SKIPJACK_DB_PASSWORD_FILE"
+VARIABLE = DB.name
+PASSWORD_VARIABLE = DB_PASSWORD_FILE.name
 
 _MISPLACED = re.compile(r"[^/]*:[^@]*@")
 """A user and a password before a host."""
@@ -32,7 +31,7 @@ _MISPLACED = re.compile(r"[^/]*:[^@]*@")
 
 def database_url(given: str | None, settings: Settings) -> URL:
     """The URL to use, checked, with its password; its driver is installed."""
-    text = given or os.environ.get(VARIABLE)
+    text = given or DB.text()
     if not text:
         file = next(dialect for dialect in dialects() if dialect.file_name)
         return URL.create(file.name, database=str(settings.user_dir / file.file_name))
@@ -124,7 +123,7 @@ def _warn_of_other_readers(file: str) -> None:
 
 
 def _with_password(url: URL) -> URL:
-    file = os.environ.get(PASSWORD_VARIABLE)
+    file = DB_PASSWORD_FILE.text()
     if not file:
         return url
     try:

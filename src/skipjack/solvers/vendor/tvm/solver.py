@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,10 +16,11 @@ from skipjack.native import llvm
 from skipjack.native.cpu import detect, target_of
 from skipjack.native.memory import aligned
 from skipjack.native.timer import NativeTimer
+from skipjack.settings import TVM_KERNELS
 from skipjack.solvers.solver import Slot, Solver
 from skipjack.solvers.vendor.tvm.kernel import TvmRecord, call_text, load_kernel, read_record
 
-KERNELS_VARIABLE = "SKIPJACK_TVM_KERNELS"
+KERNELS_VARIABLE = TVM_KERNELS.name
 """Names the folder of kernels: run workers load them from there."""
 _SHIFTS = (64, 80, 96, 112)
 _ROUNDS, _SAMPLE_NS = 8, 100_000
@@ -69,7 +69,7 @@ class TvmSolver(Solver):
 
 
 def _record(problem: Problem) -> TvmRecord | None:
-    folder = os.environ.get(KERNELS_VARIABLE)
+    folder = TVM_KERNELS.text()
     return read_record(Path(folder), problem) if folder else None
 
 

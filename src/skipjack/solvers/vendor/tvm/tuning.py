@@ -17,10 +17,11 @@ from types import TracebackType
 from skipjack.children import worker_environment
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
+from skipjack.settings import TVM_PYTHON
 from skipjack.solvers.vendor.tvm import metaschedule
 from skipjack.solvers.vendor.tvm.kernel import TvmRecord, read_record, shape_name
 
-PYTHON_VARIABLE = "SKIPJACK_TVM_PYTHON"
+PYTHON_VARIABLE = TVM_PYTHON.name
 ENVIRONMENT = Path(sys.prefix) / "tvm"
 """Where ``make tvm`` installs TVM, which is large and wants packages of its own."""
 HOW_TO_GET = (
