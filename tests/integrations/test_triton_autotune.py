@@ -325,3 +325,8 @@ def test_two_processes_at_once_tune_once_though_a_comment_differs(tmp_path: Path
     answers = sorted(process.communicate(timeout=PATIENCE_S)[0].split() for process in both)
     assert [block for block, _ in answers] == ["128", "128"]
     assert [int(sampled) > 0 for _, sampled in answers] == [False, True]
+
+
+def test_all_configs_of_a_list_are_tried_also_after_the_seconds(rig: Rig) -> None:
+    assert rig.call(tuned(seconds=1e-6)).kwargs == {"BLOCK": 256}
+    assert rig.sampled() == {64, 128, 256}
