@@ -15,21 +15,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
+from needs import need_ray
 from processes import PATIENCE_S
 
 ENGINES = Path(__file__).with_name("engines")
-
-
-def require_ray() -> None:
-    """Ray is there, or the test is not run; where everything must be there it fails."""
-    try:
-        import ray  # noqa: F401
-    except ImportError:
-        if os.environ.get("CI") == "true":
-            pytest.fail("ray is not installed")
-        pytest.skip("ray is not installed")
 
 
 @dataclass
@@ -58,7 +47,7 @@ class RayCluster:
     """A head, which runs work too, and nodes that come and go."""
 
     def __init__(self) -> None:
-        require_ray()
+        need_ray()
         # Names of sockets must be short.
         self.folder = Path(tempfile.mkdtemp(prefix="sjray", dir="/tmp"))
         self.port, self.client_port = _free_port(), _free_port()

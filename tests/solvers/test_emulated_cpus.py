@@ -16,6 +16,7 @@ from typing import Any
 import emulated_cpu
 import pytest
 
+from needs import lacking
 from skipjack.core.cpu_levels import features_of
 from skipjack.native import llvm
 
@@ -25,8 +26,7 @@ QEMU = shutil.which("qemu-x86_64")
 def run_on(cpu: str, script: str = emulated_cpu.__file__, *arguments: str) -> Any:
     """What a script prints on this CPU, as JSON."""
     if QEMU is None:
-        why = "qemu-x86_64 is not installed (Debian: qemu-user)"
-        pytest.fail(why) if os.environ.get("CI") == "true" else pytest.skip(why)
+        lacking("QEMU", "qemu-x86_64 is not installed (Debian: qemu-user)")
     if not llvm.host()[0].startswith("x86_64"):
         pytest.skip("this Python is no program for x86-64")
     environment = {**os.environ, "QEMU_LOG_FILENAME": os.devnull}

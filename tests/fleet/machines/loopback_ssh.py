@@ -12,8 +12,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
-
+from needs import lacking
 from processes import PATIENCE_S
 from skipjack.fleet.machines.registration import Registration
 from skipjack.testing.servers import free_port
@@ -46,9 +45,7 @@ def sshd_program() -> str:
     """The server's path; without it the test is not run, or fails where everything must be."""
     found = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
     if found is None or shutil.which("ssh") is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("OpenSSH's server or client is not installed")
-        pytest.skip("OpenSSH's server or client is not installed")
+        lacking("OpenSSH", "its server or client is not installed")
     return found
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from loopback_ssh import Sshd, client_settings
-from ray_cluster import require_ray
 
+from needs import need_ray
 from skipjack.native import cpu
 from skipjack.testing.servers import free_port
 
@@ -24,7 +24,7 @@ def real(
     ssh_folder: Path, tmp_path: Path, user_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[list[Sshd]]:
     """Two machines whose Ray is Ray."""
-    require_ray()
+    need_ray()
     variables = {"SKIPJACK_LOCK_DIR": str(tmp_path), "SKIPJACK_BUILD_WORKERS": "1"}
     names = ("r1", "r2")
     started = [Sshd(tmp_path / name, name, ssh_folder / "id", variables) for name in names]

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from slurm_cluster import SlurmCluster, until
 
+from needs import need_ray
+
 Skipjack = Callable[..., subprocess.CompletedProcess[str]]
 
 pytestmark = pytest.mark.long
@@ -20,7 +22,7 @@ def ask(
     skipjack: Skipjack, slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., dict[str, object]]:
     """Runs a command with ``--json`` and gives what it prints."""
-    pytest.importorskip("ray")
+    need_ray()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAY_DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES", str(100 << 20))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from slurm_cluster import SlurmCluster, until
 
+from needs import need_ray
 from skipjack.fleet.slurm import SlurmRequest, submit
 
 RUN = (sys.executable, str(Path(__file__).with_name("ray_run.py")))
@@ -29,7 +30,7 @@ def processes_of(job: int) -> list[str]:
 
 @pytest.fixture
 def place(slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    pytest.importorskip("ray")
+    need_ray()
     monkeypatch.chdir(tmp_path)
     # Two nodes of one host would share its memory between two object stores.
     monkeypatch.setenv("RAY_DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES", str(100 << 20))

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from slurm_cluster import SlurmCluster, until
 
+from needs import need_ray
+
 Skipjack = Callable[..., subprocess.CompletedProcess[str]]
 
 pytestmark = pytest.mark.long
@@ -21,7 +23,7 @@ DIMS = ("--dim-a", "16:32:16,16:32:16", "--dim-b", "16:32:16,16:32:16")
 def place(
     skipjack: Skipjack, slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    pytest.importorskip("ray")
+    need_ray()
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAY_DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES", str(100 << 20))
