@@ -19,7 +19,7 @@ def test_the_files_that_it_names_exist() -> None:
 
 
 def test_each_way_has_ten_steps() -> None:
-    for way in ("a tune", "a find", "a fleet job", "a lookup"):
+    for way in ("a tune", "a find", "a fleet job", "a job through the store", "a lookup"):
         section = PAGE.split(f"## The way of {way}\n")[1].split("\n## ")[0]
         assert re.findall(r"^(\d+)\. ", section, re.MULTILINE) == [str(n) for n in range(1, 11)]
 
@@ -27,8 +27,18 @@ def test_each_way_has_ten_steps() -> None:
 def test_the_classes_that_it_names_exist() -> None:
     source = "\n".join(
         path.read_text()
-        for folder in ("tuning", "fleet/work")
+        for folder in ("tuning", "fleet/work", "fleet/store")
         for path in (ROOT / "src/skipjack" / folder).rglob("*.py")
     )
     for name in re.findall(r"`([A-Z]\w+)`", PAGE):
         assert f"class {name}" in source, name
+
+
+def test_the_claims_sql_is_that_of_the_page_on_the_store() -> None:
+    """That page is compared with what is sent (tests/fleet/store/test_claim_sql.py)."""
+    whole = (ROOT / "docs" / "fleet-store.md").read_text()
+    whole = " ".join(whole.split("### A claim on PostgreSQL\n")[1].split("\n### ")[0].split())
+    shown = PAGE.split("```sql\n")[1].split("```")[0]
+    parts = [part.strip(" ;)") for line in shown.splitlines() for part in line.split("...")]
+    assert len(parts) > 15
+    assert [part for part in parts if part not in whole] == []
