@@ -20,8 +20,9 @@ from pathlib import Path
 
 import pytest
 
-from processes import PATIENCE_S
+from processes import PATIENCE_S, command
 from skipjack import operations
+from warm import Warm
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
@@ -66,10 +67,10 @@ def marked(path: Path) -> list[Block]:
 
 
 @pytest.fixture(scope="module")
-def peaks_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def peaks_file(tmp_path_factory: pytest.TempPathFactory, warm: Warm) -> Path:
     """The device's peaks, measured once for all documents."""
     home = tmp_path_factory.mktemp("peaks")
-    result = run_in(home, home, [sys.executable, "-m", "skipjack.cli.main", "device"])
+    result = run_in(home, home, command(["device"]), warm)
     assert result.returncode == 0, result.stderr
     return home / "devices.json"
 
@@ -91,8 +92,11 @@ def work_dir(tmp_path: Path) -> Path:
     return directory
 
 
-def run_in(directory: Path, user_dir: Path, command: list[str]) -> subprocess.CompletedProcess[str]:
+def run_in(
+    directory: Path, user_dir: Path, words: list[str], warm: Warm
+) -> subprocess.CompletedProcess[str]:
     """Run a command as a user would who has activated this interpreter's environment."""
+    warm.start()
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -100,9 +104,12 @@ def run_in(directory: Path, user_dir: Path, command: list[str]) -> subprocess.Co
     }
     environment["SKIPJACK_USER_DB_PATH"] = str(user_dir)
     environment["SKIPJACK_LOCK_DIR"] = str(user_dir.with_name("locks"))
-    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    places = str(warm.bin), str(Path(sys.executable).parent), environment["PATH"]
+    environment["PATH"] = os.pathsep.join(places)
+    if words[1] in ("-c", "-m"):
+        return warm.run(words, cwd=directory, env=environment, timeout=PATIENCE_S)
     return subprocess.run(
-        command,
+        words,
         cwd=directory,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -136,12 +143,12 @@ RUN = [
 
 
 @pytest.mark.parametrize("path", RUN)
-def test_marked_blocks_run(path: Path, work_dir: Path, user_dir: Path) -> None:
+def test_marked_blocks_run(path: Path, work_dir: Path, user_dir: Path, warm: Warm) -> None:
     for block in marked(path):
         if block.file:
             (work_dir / block.file).write_text(block.text)
             continue
-        result = run_in(work_dir, user_dir, command_of(block))
+        result = run_in(work_dir, user_dir, command_of(block), warm)
         assert result.returncode == 0, (
             f"{path.name}, line {block.line}, exit code {result.returncode}\n"
             f"{block.text}\n{result.stdout}\n{result.stderr}"
@@ -149,10 +156,10 @@ def test_marked_blocks_run(path: Path, work_dir: Path, user_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)
-def test_examples_run(path: Path, work_dir: Path, user_dir: Path) -> None:
+def test_examples_run(path: Path, work_dir: Path, user_dir: Path, warm: Warm) -> None:
     if "import torch" in path.read_text():
         pytest.importorskip("torch")
-    result = run_in(work_dir, user_dir, [sys.executable, str(path)])
+    result = run_in(work_dir, user_dir, [sys.executable, str(path)], warm)
     assert result.returncode == 0, f"{result.stdout}\n{result.stderr}"
 
 

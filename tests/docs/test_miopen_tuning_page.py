@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from test_docs import blocks_of, command_of, run_in
 
+from warm import Warm
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "coming-from-miopen-tuning.md"
 HEADINGS = (
     *("Incremental tuning", "Exhaustive tuning", "Method 1", "Method 2"),
@@ -47,7 +49,7 @@ def test_where_miopens_page_has_a_call_this_one_has_one() -> None:
 
 
 @pytest.mark.long
-def test_the_page_can_be_followed_in_one_shell(tmp_path: Path) -> None:
+def test_the_page_can_be_followed_in_one_shell(tmp_path: Path, warm: Warm) -> None:
     lines = []
     for block in blocks_of(PAGE.read_text()):
         if block.file:
@@ -56,5 +58,5 @@ def test_the_page_can_be_followed_in_one_shell(tmp_path: Path) -> None:
             python = block.language == "python"
             lines.append(shlex.join(command_of(block)) if python else block.text)
     shell = ["bash", "-euo", "pipefail", "-c", "\n".join(lines)]
-    done = run_in(tmp_path, tmp_path / "user", shell)
+    done = run_in(tmp_path, tmp_path / "user", shell, warm)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -19,6 +19,7 @@ from skipjack.operations import parse
 
 HERE = Path(__file__).parent
 PROBLEMS = [f"{operation}:{size}" for operation in ("add", "mul") for size in range(64, 89)]
+SOME = PROBLEMS[::4]
 
 
 def run_programs(count: int, tuner: str, seconds: float, problems: list[str]) -> list[object]:
@@ -41,11 +42,11 @@ def run_programs(count: int, tuner: str, seconds: float, problems: list[str]) ->
     return [json.loads(text) for text, _ in said]
 
 
-def test_four_processes_search_fifty_problems_once_each_and_agree(user_dir: Path) -> None:
-    got = run_programs(4, "noisy_tuner", PATIENCE_S, PROBLEMS)
+def test_four_processes_search_thirteen_problems_once_each_and_agree(user_dir: Path) -> None:
+    got = run_programs(4, "noisy_tuner", PATIENCE_S, SOME)
     assert all(one == got[0] for one in got)
     searched = Counter((user_dir / "searched").read_text().split())
-    assert searched == {parse(problem).key: 1 for problem in PROBLEMS}
+    assert searched == {parse(problem).key: 1 for problem in SOME}
 
 
 @pytest.mark.long
