@@ -86,14 +86,16 @@ def device_here(name: str) -> Device:
     return device
 
 
-def some_configs(solver: BuildingSolver, problem: Problem, device: Device) -> Iterator[Config]:
-    """The default, two that promise well, two from anywhere."""
+def some_configs(
+    solver: BuildingSolver, problem: Problem, device: Device, each: int = 2
+) -> Iterator[Config]:
+    """The default, and as many of each that promise well and that come from anywhere."""
     space = solver.space(problem, device)
     yield space.default()
     if isinstance(space, Promising):
-        yield from space.promising(2)
+        yield from space.promising(each)
     rng = np.random.default_rng(1)
-    yield from (space.sample(rng) for _ in range(2))
+    yield from (space.sample(rng) for _ in range(each))
 
 
 def assert_right(
@@ -110,15 +112,16 @@ def assert_right(
     assert verdict.right, f"{device.name} {solver.name} {problem.key} {config}: {verdict.reason}"
 
 
+@pytest.mark.parametrize("each", [1, pytest.param(2, marks=pytest.mark.long)])
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("arch", X86)
-def test_every_solver_is_right_on_every_operation(arch: str, key: str) -> None:
+def test_every_solver_is_right_on_every_operation(arch: str, key: str, each: int) -> None:
     device, problem = device_here(f"{arch}/1"), parse(key)
     solvers = [s for s in building_solvers(problem, device) if s.name in SOLVERS]
     assert solvers
     checker = Checker(problem)
     for solver in solvers:
-        for config in dict.fromkeys(some_configs(solver, problem, device)):
+        for config in dict.fromkeys(some_configs(solver, problem, device, each)):
             assert_right(solver, problem, device, config, checker)
 
 
