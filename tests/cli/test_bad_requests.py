@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.cli import find, main, tune
+from skipjack.app import finding, tuning
+from skipjack.cli import main
 from skipjack.errors import ProblemError
 from skipjack.native import cpu
 from skipjack.operations import arrays_bytes, parse
@@ -248,6 +249,6 @@ def test_the_share_of_memory_that_a_user_set_decides(
     device = replace(cpu.detect(), memory_bytes=int(arrays_bytes(problem) / 0.9))
     tuner = Tuner(Settings(tmp_path, limits={"memory_share": share}), device)
     with pytest.raises(ProblemError) if refused else nullcontext():
-        tune._check(tuner, [problem], TuneOptions(), None)
+        tuning._check(tuner, [problem], TuneOptions())
     with pytest.raises(ProblemError) if refused else nullcontext():
-        assert find._fitting(problem, tuner, alone=True) is problem
+        assert finding._fitting(problem, tuner, alone=True) is problem

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.cli.problems import Defaults, NotApplicable, make_defaults, read_problems
+from skipjack.app.problem_lists import make_defaults, read_problems
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
+from skipjack.interop import Defaults, NotApplicable
 
 Skipjack = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -18,8 +19,13 @@ CONV = "conv2d:n1c4h6w6k4y3x3"
 NOTHING = Defaults()
 
 
-def texts(keys: list[str], defaults: Defaults = NOTHING, file: Path | None = None) -> list[str]:
-    entries = read_problems(keys, file, defaults)
+def texts(
+    keys: list[str],
+    defaults: Defaults = NOTHING,
+    file: Path | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> list[str]:
+    entries = read_problems(keys, file, defaults, say=say)
     return [entry.key if isinstance(entry, Problem) else entry.text for entry in entries]
 
 
@@ -54,20 +60,19 @@ def test_a_file_holds_both_kinds_in_order_and_each_once(tmp_path: Path) -> None:
     ]
 
 
-def test_lone_output_layouts_of_a_list_are_told_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lone_output_layouts_of_a_list_are_told_once(tmp_path: Path) -> None:
+    said: list[str] = []
     file = tmp_path / "list.txt"
     command = "MIOpenDriver conv -n 1 -c 4 -H 6 -W 6 -k 4 --out_layout NHWC"
     file.write_text(f"{command} -F 1\n{command} -F 2\nrelu:8\n")
     keys = [f"{CONV}:f32:NHWC:fwd", f"{CONV}:f32:NHWC:bwd", "relu:8:f32"]
-    assert texts([], file=file) == keys
-    assert capsys.readouterr().err == (
-        f"skipjack: {file}: 2 commands: --out_layout without the other two is taken as the layout "
-        "of all arrays\n"
-    )
-    assert texts([f"{command} -F 1"]) == keys[:1]
-    assert "skipjack: 1 command: --out_layout" in capsys.readouterr().err
+    assert texts([], file=file, say=said.append) == keys
+    assert said == [
+        f"{file}: 2 commands: --out_layout without the other two is taken as the layout of all "
+        "arrays"
+    ]
+    assert texts([f"{command} -F 1"], say=said.append) == keys[:1]
+    assert said[1].startswith("1 command: --out_layout")
 
 
 def test_standard_input_is_a_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.cli.problems import Placement, read_placed
+from skipjack.app.problem_lists import Placement, read_placed
 from skipjack.errors import UsageError
 from skipjack.interop import Defaults, find_tune_command, is_own_message, problem_text, read_text
 from skipjack.operations import parse

@@ -14,13 +14,13 @@ from sweeps import grid
 from test_find_tables import RESULT
 from test_results_table import GAIN, tuned
 
-from skipjack.cli.sweep import write_report
 from skipjack.core.config import Config
 from skipjack.core.trial import Status, Trial
 from skipjack.errors import StorageError
 from skipjack.report.plots import check_plots, write_find_plots, write_tune_plots
 from skipjack.report.plots.search import trials_search
 from skipjack.report.sweep_drawing import PlotsMissingError
+from skipjack.report.views.sweeping import write_report
 
 TRIALS = [
     Trial(Config(n=1), Status.CRASH, reason="SIGILL"),

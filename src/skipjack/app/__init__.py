@@ -11,10 +11,13 @@ They neither print nor exit: `skipjack.cli` parses words into options, calls the
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from skipjack.app.building import BuildRequest, BuildRun, build
     from skipjack.app.comparing import CompareRequest, GatedComparison, compare
     from skipjack.app.configuring import configured
     from skipjack.app.engine_name import EngineName
+    from skipjack.app.events import BatchBegun, Notice, ProblemBegun, WorkEvent, WorkObserver
     from skipjack.app.exporting import DatabaseKind, ExportedFile, ExportOptions, export
+    from skipjack.app.finding import FindRequest, FindRun, find
     from skipjack.app.job_status import (
         FleetOverview,
         FleetStatus,
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
         StatusRequest,
         status,
     )
+    from skipjack.app.problem_lists import Placement, ProblemList
     from skipjack.app.promoting import (
         PromoteRequest,
         PromoteResult,
@@ -43,6 +47,9 @@ if TYPE_CHECKING:
         run,
         submit_run,
     )
+    from skipjack.app.sweeping import SweepFileRequest, SweepSettings, foresee_sweep, sweep
+    from skipjack.app.tuning import TuneRequest, TuneRun, tune
+    from skipjack.app.verifying import VerifyRequest, verify
     from skipjack.fleet.records import JobKind
     from skipjack.fleet.release.compare.comparing import CompareOptions, Comparison
     from skipjack.fleet.release.compare.gates import Gate
@@ -53,8 +60,17 @@ if TYPE_CHECKING:
     from skipjack.fleet.release.promote.promoting import Promoted
     from skipjack.fleet.release.promote.promotions import Promotion
     from skipjack.fleet.states import State
+    from skipjack.interop import NotApplicable
 
 _HOMES = {
+    "interop": ("NotApplicable",),
+    "app.building": ("BuildRequest", "BuildRun", "build"),
+    "app.events": ("BatchBegun", "Notice", "ProblemBegun", "WorkEvent", "WorkObserver"),
+    "app.finding": ("FindRequest", "FindRun", "find"),
+    "app.problem_lists": ("Placement", "ProblemList"),
+    "app.sweeping": ("SweepFileRequest", "SweepSettings", "foresee_sweep", "sweep"),
+    "app.tuning": ("TuneRequest", "TuneRun", "tune"),
+    "app.verifying": ("VerifyRequest", "verify"),
     "app.comparing": ("CompareRequest", "GatedComparison", "compare"),
     "app.configuring": ("configured",),
     "app.engine_name": ("EngineName",),
@@ -101,6 +117,9 @@ _HOMES = {
 """Names by the module that has them: whoever asks for the status of jobs loads no compiler."""
 __all__ = [
     "Alias",
+    "BatchBegun",
+    "BuildRequest",
+    "BuildRun",
     "Choice",
     "CompareOptions",
     "CompareRequest",
@@ -110,6 +129,8 @@ __all__ = [
     "ExportOptions",
     "Exported",
     "ExportedFile",
+    "FindRequest",
+    "FindRun",
     "FleetOverview",
     "FleetStatus",
     "Gate",
@@ -118,6 +139,11 @@ __all__ = [
     "JobCounts",
     "JobKind",
     "JobListing",
+    "NotApplicable",
+    "Notice",
+    "Placement",
+    "ProblemBegun",
+    "ProblemList",
     "PromoteRequest",
     "PromoteResult",
     "Promoted",
@@ -133,15 +159,28 @@ __all__ = [
     "SlurmOptions",
     "State",
     "StatusRequest",
+    "SweepFileRequest",
+    "SweepSettings",
+    "TuneRequest",
+    "TuneRun",
+    "VerifyRequest",
+    "WorkEvent",
+    "WorkObserver",
+    "build",
     "compare",
     "configured",
     "export",
+    "find",
+    "foresee_sweep",
     "promote",
     "promotions",
     "run",
     "status",
     "submit_run",
+    "sweep",
+    "tune",
     "undo_promotions",
+    "verify",
 ]
 
 

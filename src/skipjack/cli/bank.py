@@ -288,15 +288,21 @@ def verify(
     The bank's entry and the next best few are built, checked and timed beside the default and the
     libraries. The entry is confirmed, or gives way.
     """
+    from skipjack.app import VerifyRequest
+    from skipjack.app import verify as do_verify
     from skipjack.bank import Bank
-    from skipjack.cli.upkeep import verify_all
+    from skipjack.cli.tune import finish
     from skipjack.operations import parse
+    from skipjack.report.views import TuneView
 
     settings = settings_with(plugin)
     key = parse(problem, dtype).key if problem else None
     if key:
         entries_known_of(Bank.open(settings.user_dir), key, device)
-    verify_all(settings, key, device_name(device), seconds, json)
+    request = VerifyRequest(key, device_name(device), seconds)
+    with TuneView(json) as view:
+        run = do_verify(request, view, settings=settings)
+    finish(run)
 
 
 app.command(

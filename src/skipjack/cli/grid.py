@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skipjack.cli.options import JsonOption, examples
-from skipjack.cli.sweep import echo_json, write_files
 from skipjack.errors import UsageError
 
 if TYPE_CHECKING:
@@ -139,6 +138,7 @@ def run_grid(
     """Build and run for real; what each point gave as CSV or JSON, the statistics, the best."""
     from skipjack.interrupt import watch_for_interrupt
     from skipjack.report.sweep_progress import sweep_progress
+    from skipjack.report.views import print_sweep_json, write_files
     from skipjack.settings import load_settings
     from skipjack.sweep.grid import run as grid_run
 
@@ -149,7 +149,7 @@ def run_grid(
     for sentence in grid_run.failures(result):
         typer.echo(f"skipjack: {sentence}", err=True)
     if json:
-        echo_json(result, statistics=asdict(statistics))
+        print_sweep_json(result, statistics=asdict(statistics))
     elif not request.options.noparse:
         typer.echo(grid_run.table(result, verbose=request.options.verbose_stats), nl=False)
     write_files(result, csv, report)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from skipjack.cli.options import JsonOption, examples
-
-if TYPE_CHECKING:
-    from skipjack.sweep.result import SweepResult
-    from skipjack.sweep.setting_up import SweepSetup
 
 EXAMPLES = examples(
     "skipjack sweep rnnt.json --base base.json --build-cmd ./build.sh --run-cmd ./run.sh "
@@ -162,102 +159,23 @@ def sweep(
     SKIPJACK_POINT name. Running again continues.
     """
     said = dict(locals())
-    from skipjack.sweep.files.toml_file import SETTINGS
-    from skipjack.sweep.setting_up import set_up
-
-    outputs = tuple(path.absolute() for path in (csv, report) if path)
-    setup = set_up(file, {name: said[name] for name in (*SETTINGS, "no_rebuild")}, outputs)
-    if dry_run:
-        _dry_run(setup, json)
-        return
-    _finish(_run(setup, json, restart, retry_failed), csv, report, json)
-
-
-def _run(setup: SweepSetup, json: bool, restart: bool, retry_failed: bool) -> SweepResult:
+    from skipjack.app import SweepFileRequest, SweepSettings, foresee_sweep
+    from skipjack.app import sweep as do_sweep
     from skipjack.interrupt import watch_for_interrupt
     from skipjack.report.sweep_progress import sweep_progress
-    from skipjack.settings import load_settings
-    from skipjack.sweep.running import run_commands
+    from skipjack.report.views import render_foreseen, render_sweep, write_files
 
+    settings = SweepSettings(**{one.name: said[one.name] for one in fields(SweepSettings)})
+    outputs = tuple(path for path in (csv, report) if path)
+    request = SweepFileRequest(file, settings, outputs, restart, retry_failed)
+    if dry_run:
+        render_foreseen(foresee_sweep(request), json)
+        return
     with watch_for_interrupt() as interrupt, sweep_progress(enabled=not json) as observe:
-        return run_commands(
-            setup,
-            load_settings(),
-            observe,
-            lambda: interrupt.requested,
-            start_over=restart,
-            retry_failed=retry_failed,
-        )
-
-
-def _finish(result: SweepResult, csv: Path | None, report: Path | None, json: bool) -> None:
-    """Show what was found, write it, and say by the exit code whether anything was."""
-    from skipjack.report.sweep_table import print_sweep
-
-    if json:
-        echo_json(result)
-    else:
-        print_sweep(result)
-    write_files(result, csv, report)
-    if result.interrupted:
+        found = do_sweep(request, observe, interrupt=interrupt)
+    render_sweep(found, json)
+    write_files(found, csv, report)
+    if found.interrupted:
         raise KeyboardInterrupt
-    if result.best is None and result.trials:
+    if found.best is None and found.trials:
         raise typer.Exit(1)
-
-
-def echo_json(result: SweepResult, **more: object) -> None:
-    """One object with everything, and perhaps more fields."""
-    from json import dumps
-
-    from skipjack.report.sweep_files import to_json
-
-    typer.echo(dumps({**to_json(result), **more}))
-
-
-def write_files(result: SweepResult, csv: Path | None, report: Path | None) -> None:
-    """What ``--csv`` and ``--report`` ask for."""
-    if csv:
-        from skipjack.report import sweep_files
-
-        sweep_files.write_csv(result, csv)
-    if report:
-        write_report(result, report)
-
-
-def write_report(result: SweepResult, directory: Path) -> None:
-    """Everything there is to know of a sweep, as files."""
-    from skipjack.report.sweep_files import write_csv, write_json
-    from skipjack.report.sweep_plots import PlotsMissingError, write_html, write_plots
-    from skipjack.storage import atomic_write, ensure_directory
-
-    ensure_directory(directory)
-    write_json(result, directory / "result.json")
-    write_csv(result, directory / "runs.csv")
-    if result.user_conf:
-        text = "".join(f"{line}\n" for line in result.user_conf)
-        atomic_write(directory / "user.conf", text.encode())
-    # The page does without matplotlib; plots alone do not.
-    write_html(result, directory / "report.html")
-    try:
-        write_plots(result, directory)
-    except PlotsMissingError as error:
-        typer.echo(f"skipjack: the report is in {directory}, without plots: {error}", err=True)
-
-
-def _dry_run(setup: SweepSetup, json: bool) -> None:
-    from skipjack.ledger import Ledger
-    from skipjack.settings import load_settings
-    from skipjack.sweep.foreseeing import foresee
-    from skipjack.sweep.running import past_runs
-
-    settings = load_settings()
-    with Ledger.open(settings.user_dir) as ledger:
-        seen = foresee(setup, past_runs(setup, settings, ledger))
-    if json:
-        from json import dumps
-
-        typer.echo(dumps(seen.to_json()))
-    else:
-        from skipjack.report.sweep_table import print_plan
-
-        print_plan(seen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from json import dumps
@@ -60,6 +61,11 @@ def print_rows(
 def say(line: str, console: Console | None = None, style: str = "") -> None:
     """A line on standard output; nothing in it is markup."""
     (console or screen.out()).print(Text(line, style), soft_wrap=True)
+
+
+def warn(sentence: str) -> None:
+    """A line on standard error, for a person to know: what is waited for, left out or wrong."""
+    print(f"skipjack: {sentence}", file=sys.stderr, flush=True)
 
 
 FORMATS: Mapping[str, int] = {

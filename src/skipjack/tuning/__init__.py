@@ -11,6 +11,7 @@ from skipjack.tuning.limits import Limits
 from skipjack.tuning.object_files import write_objects
 from skipjack.tuning.options import Progress, TuneOptions
 from skipjack.tuning.result import Outcome, Speedup, TuneResult
+from skipjack.tuning.study_run import check_memory
 from skipjack.tuning.tuner import Tuner, find, make_budget, tune
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "TuneResult",
     "Tuner",
     "build",
+    "check_memory",
     "find",
     "make_budget",
     "measured_peaks",

@@ -11,7 +11,6 @@ from skipjack.cli.upkeep.entries import (
     settings_with,
 )
 from skipjack.cli.upkeep.rows import collect_rows
-from skipjack.cli.upkeep.verifying import verify_all
 
 __all__ = [
     "CachesOption",
@@ -23,5 +22,4 @@ __all__ = [
     "entries_on",
     "remove",
     "settings_with",
-    "verify_all",
 ]

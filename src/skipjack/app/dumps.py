@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,15 +11,16 @@ from skipjack.errors import SkipjackError, UsageError
 from skipjack.reading import numbered
 
 if TYPE_CHECKING:
-    from skipjack.cli.problems import Entry, Placement
+    from skipjack.app.problem_lists import Placement
     from skipjack.core.device import Device
+    from skipjack.interop import Entry
     from skipjack.runtime.dumps import ValuedProblem
     from skipjack.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
 class DumpRequest:
-    """What the command line says about tuning a dump."""
+    """Where a dump is tuned, and how."""
 
     place: Placement
     solver: str | None = None
@@ -52,18 +52,6 @@ def _is_folder(text: str) -> bool:
         return Path(text).is_dir()
     except (OSError, ValueError):  # a key may be longer than any path
         return False
-
-
-def use_autotune_variables(say: Callable[[str], None]) -> bool:
-    """Have AutoTune's variables count for this command, as they did for the program.
-
-    True if they ask for problems that banks know to be tuned again.
-    """
-    from skipjack.integrations.mindspore import read_variables
-
-    theirs = read_variables(os.environ)
-    theirs.put_into(os.environ, say)
-    return theirs.policy("incremental") == "exhaustive"
 
 
 def read_dumps(
@@ -112,7 +100,7 @@ class _Sorting:
 
     def take(self, valued: ValuedProblem) -> None:
         """Decide about a problem."""
-        from skipjack.cli.tune import check_problem, choose_device
+        from skipjack.app.placing import check_problem, choose_device
         from skipjack.core.protocol import deployed_protocol
         from skipjack.runtime.dumps import is_tuned
         from skipjack.tuning import Limits

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from json import dumps
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
-
-import typer
 
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
@@ -17,7 +15,6 @@ from skipjack.interop import (
     LONE_LAYOUT,
     Defaults,
     Entry,
-    NotApplicable,
     find_tune_command,
     has_lone_layout,
     is_own_message,
@@ -26,16 +23,7 @@ from skipjack.interop import (
 )
 from skipjack.reading import numbered
 
-__all__ = [
-    "Defaults",
-    "Entry",
-    "NotApplicable",
-    "Placement",
-    "applicable",
-    "make_defaults",
-    "read_placed",
-    "read_problems",
-]
+Say = Callable[[str], None]
 
 
 class Placement(NamedTuple):
@@ -60,29 +48,81 @@ def make_defaults(dtype: str | None, layout: str | None, direction: str | None) 
     return Defaults(dtype, layout.upper() if layout else None, direction)
 
 
+@dataclass(frozen=True, slots=True)
+class ProblemList:
+    """Problems as people write them: keys, driver commands, kernels of their own, a file."""
+
+    texts: tuple[str, ...] = ()
+    file: Path | None = None
+    """A key or a command a line; ``-`` is standard input."""
+    shapes: tuple[str, ...] = ()
+    """For kernels of the user's own, as ``4096x1024``."""
+    dtype: str | None = None
+    """Where a key does not say it, as `layout` and `direction` are."""
+    layout: str | None = None
+    direction: str | None = None
+
+    def placed(self, say: Say = lambda _: None) -> dict[Placement, list[Entry]]:
+        """The entries by where and how they are to be tuned; see `read_placed`."""
+        defaults = make_defaults(self.dtype, self.layout, self.direction)
+        return read_placed(self.texts, self.file, defaults, self.shapes, say)
+
+    def entries(self, say: Say = lambda _: None) -> list[Entry]:
+        """The entries in order; see `read_problems`."""
+        defaults = make_defaults(self.dtype, self.layout, self.direction)
+        return read_problems(self.texts, self.file, defaults, self.shapes, say)
+
+    @property
+    def are_dumps(self) -> bool:
+        """Whether the texts are directories that dumps were written to; `UsageError` if mixed."""
+        from skipjack.app.dumps import are_dumps
+
+        said = (self.file, self.shapes or None, self.dtype, self.layout, self.direction)
+        return are_dumps(self.texts, *said)
+
+
+def regrouped(
+    placed: Mapping[Placement, Iterable[Entry]], change: Callable[[Placement], Placement]
+) -> dict[Placement, list[Entry]]:
+    """The same entries by changed placements, each once."""
+    found: dict[Placement, dict[Entry, None]] = {}
+    for at, entries in placed.items():
+        found.setdefault(change(at), {}).update(dict.fromkeys(entries))
+    return {at: list(entries) for at, entries in found.items()}
+
+
 def read_problems(
-    keys: list[str], file: Path | None, defaults: Defaults, shapes: list[str] | None = None
+    keys: Sequence[str],
+    file: Path | None,
+    defaults: Defaults,
+    shapes: Sequence[str] = (),
+    say: Say = lambda _: None,
 ) -> list[Entry]:
     """All that was asked for, each once and in order, with what cannot be computed here among it.
 
     An argument with a blank in it is a command of MIOpenDriver, which may stand for several
     problems; one with ``::`` in it is a kernel of the user's own, at each of the shapes. Anything
-    that is wrong stops everything.
+    that is wrong stops everything. `say` is told what of a list was left out or understood in an
+    unusual way.
     """
-    placed = read_placed(keys, file, defaults, shapes)
+    placed = read_placed(keys, file, defaults, shapes, say)
     return list(dict.fromkeys(entry for entries in placed.values() for entry in entries))
 
 
 def read_placed(
-    keys: list[str], file: Path | None, defaults: Defaults, shapes: list[str] | None = None
+    keys: Sequence[str],
+    file: Path | None,
+    defaults: Defaults,
+    shapes: Sequence[str] = (),
+    say: Say = lambda _: None,
 ) -> dict[Placement, list[Entry]]:
     """The same, by what commands ``skipjack tune`` in a file name besides problems."""
     found = [(_ANYWHERE, entry) for key in keys for entry in _read_argument(key, defaults, shapes)]
-    _say_lone_layouts("", sum(has_lone_layout(key) for key in keys if "::" not in key))
+    _say_lone_layouts(say, "", sum(has_lone_layout(key) for key in keys if "::" not in key))
     if shapes and not any("::" in key for key in keys):
         raise UsageError("--shapes are for kernels of your own, as file.py::softmax; leave it out")
     if file is not None:
-        found += _read_file(file, defaults)
+        found += _read_file(file, defaults, say)
     if not found and file is not None:
         raise UsageError(f"{file} names no problem; write one a line, as matmul:192x192x192")
     if not found:
@@ -94,24 +134,12 @@ def read_placed(
     return placed
 
 
-def _read_argument(text: str, defaults: Defaults, shapes: list[str] | None) -> Sequence[Entry]:
+def _read_argument(text: str, defaults: Defaults, shapes: Sequence[str]) -> Sequence[Entry]:
     from skipjack.integrations.triton_file import is_user_kernel, load_user_kernel
 
     if is_user_kernel(text):
-        return load_user_kernel(text, shapes or [], defaults.dtype)
+        return load_user_kernel(text, list(shapes), defaults.dtype)
     return read_text(text, defaults)
-
-
-def applicable(entries: list[Entry], json: bool) -> list[Problem]:
-    """The problems among the entries; about each of the others a line says why it is none."""
-    for entry in entries:
-        if isinstance(entry, Problem):
-            continue
-        if json:
-            typer.echo(dumps(entry.to_json()))
-        else:
-            typer.echo(f"skipjack: not applicable: {entry.text}: {entry.reason}", err=True)
-    return [entry for entry in entries if isinstance(entry, Problem)]
 
 
 def _refuse_vain(entries: list[Entry], defaults: Defaults) -> None:
@@ -124,7 +152,7 @@ def _refuse_vain(entries: list[Entry], defaults: Defaults) -> None:
             raise UsageError(f"--{name} says nothing about {problems[0].key}; leave it out")
 
 
-def _read_file(path: Path, defaults: Defaults) -> list[tuple[Placement, Entry]]:
+def _read_file(path: Path, defaults: Defaults, say: Say) -> list[tuple[Placement, Entry]]:
     found: list[tuple[Placement, Entry]] = []
     left_out = lone_layouts = 0
     for number, line in enumerate(_lines(path), 1):
@@ -144,19 +172,18 @@ def _read_file(path: Path, defaults: Defaults) -> list[tuple[Placement, Entry]]:
         except UsageError as error:
             raise UsageError(f"{_name(path)}, line {number}: {error}") from None
     if left_out:
-        typer.echo(
-            f"skipjack: {_name(path)}: messages of Skipjack that name no problem to tune were "
-            f"left out: {left_out}",
-            err=True,
+        say(
+            f"{_name(path)}: messages of Skipjack that name no problem to tune were left out: "
+            f"{left_out}"
         )
-    _say_lone_layouts(f"{_name(path)}: ", lone_layouts)
+    _say_lone_layouts(say, f"{_name(path)}: ", lone_layouts)
     return found
 
 
-def _say_lone_layouts(where: str, count: int) -> None:
+def _say_lone_layouts(say: Say, where: str, count: int) -> None:
     """Once for a whole list."""
     if count:
-        typer.echo(f"skipjack: {where}{numbered(count, 'command')}: {LONE_LAYOUT}", err=True)
+        say(f"{where}{numbered(count, 'command')}: {LONE_LAYOUT}")
 
 
 def _lines(path: Path) -> list[str]:
