@@ -34,6 +34,8 @@ class EntryPoint:
     most: int
     """Modules of ours."""
     without: tuple[str, ...] = ()
+    runs: int = 1
+    """The last one counts: the first command on a fresh machine makes the fleet's store."""
 
 
 def command(*arguments: str) -> str:
@@ -63,6 +65,7 @@ ENTRY_POINTS = [
             *("sqlalchemy.dialects.mysql", "sqlalchemy.dialects.postgresql"),
             *("skipjack.bank", "skipjack.devices", "skipjack.fleet.bundle", "skipjack.ledger"),
         ),
+        runs=2,
     ),
     EntryPoint(
         "run worker",
@@ -86,13 +89,14 @@ ENTRY_POINTS = [
 @pytest.mark.parametrize("entry", ENTRY_POINTS, ids=lambda entry: entry.name)
 def test_an_entry_point_loads_what_it_uses(entry: EntryPoint, tmp_path: Path) -> None:
     listing = f"import sys\n{entry.code}\nprint(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", listing],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PATH": "/usr/bin:/bin", "SKIPJACK_USER_DB_PATH": str(tmp_path)},
-    )
+    for _ in range(entry.runs):
+        done = subprocess.run(
+            [sys.executable, "-c", listing],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PATH": "/usr/bin:/bin", "SKIPJACK_USER_DB_PATH": str(tmp_path)},
+        )
     loaded = done.stdout.splitlines()[-1].split()
     below = {name: f"{name}." for name in (*ALWAYS, *entry.without)}
     in_vain = [

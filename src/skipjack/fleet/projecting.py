@@ -17,8 +17,7 @@ from skipjack.bank import Bank, BankEntry, Changes
 from skipjack.bank.bank import PROJECTED
 from skipjack.errors import UsageError
 from skipjack.fleet.store.jobs.jobs import JobResult
-from skipjack.ledger import Ledger
-from skipjack.ledger.facts import read_facts
+from skipjack.ledger import Ledger, read_facts
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -203,8 +203,8 @@ class Settlement:
 
     claim: Claim
     event: Event
-    facts: str = ""
-    """The round's new rows of the ledger, as `Facts` text; there if it was built or told."""
+    facts: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    """The round's new rows of the ledger, by table; there if it was built or told."""
     digests: tuple[str, ...] = ()
     """Artifacts that the evaluation of what was built will need."""
     artifacts: Mapping[str, bytes] = field(default_factory=dict)

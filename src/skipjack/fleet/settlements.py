@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from skipjack.errors import NewerFormatError, StorageError
 from skipjack.fleet.engine import Done
 from skipjack.fleet.records import Claim, Settlement
 from skipjack.fleet.states import (
@@ -17,6 +18,7 @@ from skipjack.fleet.states import (
     Told,
 )
 from skipjack.fleet.task import Outcome
+from skipjack.ledger import read_facts
 
 
 def settlement_of(claim: Claim, done: Done) -> Settlement:
@@ -27,10 +29,14 @@ def settlement_of(claim: Claim, done: Done) -> Settlement:
     event = event_of(claim.stage, outcome)
     if not isinstance(event, Built | Told):
         return Settlement(claim, event, log=outcome.log)
+    try:
+        facts = read_facts(outcome.facts) if outcome.facts else {}
+    except (StorageError, NewerFormatError) as error:
+        return Settlement(claim, Failed(f"the results cannot be read: {error}"), log=outcome.log)
     return Settlement(
         claim,
         event,
-        facts=outcome.facts,
+        facts=facts,
         digests=outcome.digests,
         artifacts=outcome.artifacts,
         trials=outcome.trials,

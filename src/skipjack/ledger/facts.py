@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from skipjack.errors import MalformedError, NewerFormatError, StorageError
@@ -23,6 +23,8 @@ FORMAT = 3
 measurements have named metrics with units, and a number for their order."""
 _NAMED_METRICS = 3
 
+Facts = Mapping[str, Sequence[Mapping[str, Any]]]
+"""Rows by table."""
 Snapshot = Mapping[str, frozenset[tuple[object, ...]]]
 """The keys of the rows of each table."""
 
@@ -57,6 +59,21 @@ def facts_beyond(
         ]
         if rows:
             tables[table] = {"columns": columns, "rows": rows}
+    return _text(tables)
+
+
+def write_facts(facts: Facts) -> str:
+    """Rows as `read_facts` takes them; those of a table have the same columns in one order."""
+    return _text(
+        {
+            table: {"columns": [*rows[0]], "rows": [[*row.values()] for row in rows]}
+            for table, rows in facts.items()
+            if rows
+        }
+    )
+
+
+def _text(tables: Mapping[str, Any]) -> str:
     return json.dumps({"format": FORMAT, "tables": tables}, separators=(",", ":"))
 
 

@@ -365,22 +365,20 @@ class Column:
     kind: str
     """``TEXT``, ``INTEGER`` or ``REAL``."""
     required: bool
+    default: str | None = None
+    """What a row that lacks it has; None for NULL."""
 
 
 @cache
-def columns_of(table: str) -> Mapping[str, Column]:
-    """The columns of a table by their names."""
-    query = 'SELECT name, type, "notnull" AND dflt_value IS NULL FROM pragma_table_info(?)'
-    with closing(_empty()) as connection:
-        found = connection.execute(query, (table,))
-        return {name: Column(kind, bool(required)) for name, kind, required in found}
-
-
-def _empty() -> sqlite3.Connection:
-    """A ledger without rows."""
-    connection = sqlite3.connect(":memory:", isolation_level=None)
-    migrate(connection)
-    return connection
+def columns_of(table: str, version: int = len(MIGRATIONS)) -> Mapping[str, Column]:
+    """The columns of a table by their names, in a ledger of a format."""
+    query = 'SELECT name, type, "notnull", dflt_value FROM pragma_table_info(?)'
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        migrate(connection, target=version)
+        return {
+            name: Column(kind, bool(filled) and default is None, default and default.strip("'"))
+            for name, kind, filled, default in connection.execute(query, (table,))
+        }
 
 
 def migrate(connection: sqlite3.Connection, *, target: int = len(MIGRATIONS)) -> None:

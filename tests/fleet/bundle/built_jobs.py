@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from bundle_makers import DEVICE, HOST, SHARED, Sham, digest_of
+from bundle_makers import (
+    DEVICE,
+    HOST,
+    SHARED,
+    Sham,
+    digest_of,
+    facts_of,
+)
 
 from skipjack.fleet.bundle.evaluating import Evaluated, Evaluation, evaluate_bundle
 from skipjack.fleet.bundle.exporting import Exported, export_bundle
@@ -16,6 +23,7 @@ from skipjack.fleet.states import Built, Stage
 from skipjack.fleet.store.claims.bundling import Wanted
 from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.store import Store
+from skipjack.ledger.facts import read_facts
 from skipjack.processes import ProcessIdentity
 
 LABEL = "nightly"
@@ -45,7 +53,7 @@ def build(store: Store, count: int) -> list[int]:
     for claim in claims:
         own = f"the kernel of job {claim.job}".encode()
         artifacts = {digest_of(data): data for data in (SHARED, own)}
-        facts = f'{{"format": 1, "tables": {{}}, "job": {claim.job}}}'
+        facts = read_facts(facts_of(f"built {claim.job}"))
         settlements.append(Settlement(claim, Built(), facts, tuple(artifacts), artifacts))
     assert store.settle(owner, settlements) == []
     store.sign_out(owner, "done")

@@ -15,6 +15,7 @@ from skipjack.fleet.records import Plan
 from skipjack.fleet.seal import fingerprint
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
+from skipjack.ledger.facts import write_facts
 
 KEY = bytes(range(32))
 OTHER_KEY = bytes(range(1, 33))
@@ -23,9 +24,16 @@ OTHER_DEVICE = Device("cuda", "sm_90", 132)
 HOST = Host("bench7", 8, 1 << 30, (DEVICE,))
 SHARED = b"a kernel that all jobs share"
 
+CREATED = "2026-01-01T00:00:00.000000Z"
+
 
 def digest_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def facts_of(text: str) -> str:
+    """A row of a ledger with a text."""
+    return write_facts({"protocols": [{"id": text, "text": text, "created": CREATED}]})
 
 
 def task_of(job: int, device: Device = DEVICE) -> Task:
@@ -36,7 +44,7 @@ def task_of(job: int, device: Device = DEVICE) -> Task:
         Stage.EVALUATE,
         Plan(f"matmul:{job}x8x8:f32", device.name),
         device,
-        facts=(f'{{"format": 1, "job": {job}}}' + " " * 500,),
+        facts=(facts_of(f"job {job}" + " " * 500),),
         artifacts={digest_of(data): data for data in (SHARED, own)},
     )
 
@@ -66,7 +74,7 @@ class Sham:
         if task.job in self.fails:
             return Outcome(task.job, task.stage, failed="the device fell off the bus")
         result = {"outcome": "kept", "solver": "nest"} if self.finished else None
-        facts = f'{{"format": 1, "told": {task.job}}}'
+        facts = facts_of(f"told {task.job}")
         return Outcome(
             task.job,
             task.stage,

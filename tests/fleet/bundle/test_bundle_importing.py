@@ -63,7 +63,7 @@ def test_results_come_home(file_store: Store, three: list[int], jobs: Path, resu
     assert claimed_line.reason.startswith("bundle ")
     assert (told_line.event, told_line.after) == ("told", "evaluated")
     found = {result.job.id: result.facts for result in file_store.results(LABEL)}
-    assert [f'"told": {three[0]}' in text for text in found[three[0]]] == [False, True]
+    assert [f'"told {three[0]}"' in text for text in found[three[0]]] == [False, True]
     assert told.to_json()["accepted"] == 3
 
 
@@ -131,7 +131,7 @@ def test_the_bundle_wins_if_it_comes_before_the_coordinator_is_done(
     owner, claims = claimed(store, Stage.EVALUATE, 3)
     assert import_bundle(store, results).accepted == 3
     assert store.renew(owner) == {}
-    late = [Settlement(claim, Told(True), "{}", result={"outcome": "late"}) for claim in claims]
+    late = [Settlement(claim, Told(True), result={"outcome": "late"}) for claim in claims]
     assert len(store.settle(owner, late)) == 3
     job = store.job(everywhere[0])
     assert job.result == {"outcome": "kept", "solver": "nest"}
@@ -144,7 +144,7 @@ def test_the_coordinator_wins_if_it_was_first(
 ) -> None:
     evaluate(file_store, jobs, results)
     owner, claims = claimed(file_store, Stage.EVALUATE, 3)
-    early = [Settlement(claim, Told(True), "{}", result={"outcome": "early"}) for claim in claims]
+    early = [Settlement(claim, Told(True), result={"outcome": "early"}) for claim in claims]
     file_store.settle(owner, early)
     assert import_bundle(file_store, results).duplicates == 3
     assert file_store.job(three[0]).result == {"outcome": "early"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -18,6 +18,7 @@ from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.store import Store
 from skipjack.fleet.task import Task
+from skipjack.ledger.facts import Facts, read_facts
 from skipjack.processes import ProcessIdentity
 
 ZEN = Device("cpu", "znver4", 1, "a real one", ("avx2",), 8, 32, (("L1", 1 << 15),), 1 << 30, "s1")
@@ -26,6 +27,17 @@ LABEL = "resnet"
 on_sqlite = pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 """For what does not depend on the kind of database: servers take their time."""
 RESULT = {"outcome": "better", "toolchain": "llvm 20"}
+
+
+def found_out(word: str) -> Facts:
+    """A round's facts: one row of a ledger, with this word in it."""
+    row = {"id": f"id of {word}", "text": word, "created": "2026-01-01T00:00:00.000000Z"}
+    return {"protocols": [row]}
+
+
+def words_of(texts: Iterable[str]) -> tuple[str, ...]:
+    """The words in facts that a task or a result has."""
+    return tuple(row["text"] for text in texts for row in read_facts(text)["protocols"])
 
 
 @dataclass(frozen=True)
@@ -56,15 +68,16 @@ class Crew:
         """Claim a job and build it; its id."""
         claim, _ = self.claim(Stage.BUILD)
         made = artifacts_of(codes)
-        assert not self.settle(claim, Built(), facts=facts, digests=tuple(made), artifacts=made)
+        known = {"facts": found_out(facts), "digests": tuple(made), "artifacts": made}
+        assert not self.settle(claim, Built(), **known)
         return claim.job
 
     def tell(self, *, finished: bool, facts: str = "told", digests: tuple[str, ...] = ()) -> int:
         """Claim a built job and evaluate it; its id."""
         claim, _ = self.claim(Stage.EVALUATE)
         result = RESULT if finished else None
-        told = Told(finished)
-        assert not self.settle(claim, told, facts=facts, digests=digests, trials=4, result=result)
+        known = {"facts": found_out(facts), "digests": digests, "trials": 4, "result": result}
+        assert not self.settle(claim, Told(finished), **known)
         return claim.job
 
 

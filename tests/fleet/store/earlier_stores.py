@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import make_url
+from sqlalchemy import make_url, text
 
 from skipjack.fleet.store.schema import revisions
 from skipjack.fleet.store.sql.dialect import engine_for
@@ -54,10 +54,21 @@ def make(url: str, revision: str) -> None:
         engine.dispose()
 
 
+def facts_of_rounds(url: str) -> dict[tuple[int, int, int, str], str]:
+    """What each round found out, as revisions before 0011 kept it: JSON text."""
+    engine = engine_for(make_url(url))
+    try:
+        with engine.connect() as connection:
+            found = connection.execute(text("SELECT job, epoch, round, stage, facts FROM rounds"))
+            return {(row[0], row[1], row[2], row[3]): row[4] for row in found}
+    finally:
+        engine.dispose()
+
+
 def answers(revision: str) -> dict[str, Any]:
     """What the code of the time answered, by what was asked."""
-    text = (FOLDER / f"revision_{revision}_answers.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
+    path = FOLDER / f"revision_{revision}_answers.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
 
 

@@ -1,7 +1,17 @@
 """Stop, go on, start over."""
 
 import pytest
-from crew import ZEN, crew, load, on_sqlite, only, rows, states
+from crew import (
+    ZEN,
+    crew,
+    found_out,
+    load,
+    on_sqlite,
+    only,
+    rows,
+    states,
+    words_of,
+)
 
 from skipjack.core.device import Device
 from skipjack.errors import UsageError
@@ -102,8 +112,8 @@ def test_what_is_evaluated_starts_over_in_a_new_epoch(store: Store) -> None:
     )
     claim, task = us.claim(Stage.BUILD)
     assert (task.epoch, task.round, task.facts) == (1, 0, ())
-    assert us.settle(claim, Built(), facts="new") == []
-    assert us.claim(Stage.EVALUATE)[1].facts == ("new",)
+    assert us.settle(claim, Built(), facts=found_out("new")) == []
+    assert words_of(us.claim(Stage.EVALUATE)[1].facts) == ("new",)
     assert rows(store, "rounds") == 3
 
 

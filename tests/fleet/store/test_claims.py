@@ -5,7 +5,19 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from crew import LABEL, SKYLAKE, ZEN, Crew, crew, load, on_sqlite, only, states
+from crew import (
+    LABEL,
+    SKYLAKE,
+    ZEN,
+    Crew,
+    crew,
+    found_out,
+    load,
+    on_sqlite,
+    only,
+    states,
+    words_of,
+)
 
 from skipjack.errors import UsageError
 from skipjack.fleet.records import JobKind, Label, Plan, Want
@@ -127,9 +139,9 @@ def test_every_stage_gets_the_facts_of_all_before_it_in_order(store: Store) -> N
     us.build(b"one", facts="b0")
     us.tell(finished=False, facts="e0")
     claim, task = us.claim(Stage.BUILD)
-    assert (task.round, task.facts) == (1, ("b0", "e0"))
-    us.settle(claim, Built(), facts="b1")
-    assert us.claim(Stage.EVALUATE)[1].facts == ("b0", "e0", "b1")
+    assert (task.round, words_of(task.facts)) == (1, ("b0", "e0"))
+    us.settle(claim, Built(), facts=found_out("b1"))
+    assert words_of(us.claim(Stage.EVALUATE)[1].facts) == ("b0", "e0", "b1")
 
 
 @on_sqlite
@@ -153,8 +165,8 @@ def test_a_round_whose_artifact_is_lost_is_built_again(store: Store) -> None:
     us.settle(claim, ArtifactLost("the file is gone"))
     claim, task = us.claim(Stage.BUILD)
     assert (task.round, task.facts) == (0, ())  # asked for anew: the new facts take their place
-    us.settle(claim, Built(), facts="built them again")
-    assert us.claim(Stage.EVALUATE)[1].facts == ("built them again",)
+    us.settle(claim, Built(), facts=found_out("built them again"))
+    assert words_of(us.claim(Stage.EVALUATE)[1].facts) == ("built them again",)
 
 
 @on_sqlite

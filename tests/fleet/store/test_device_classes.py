@@ -151,6 +151,6 @@ def test_labels_learn_only_from_results_on_the_same_device(store: Store) -> None
     built(us)
     want = us.want(1, (NARROW,))
     ((claim, _),) = store.claim(us.owner, Stage.EVALUATE, [want], label=LABEL)
-    assert not us.settle(claim, Told(True), facts="{}", result=RESULT)
+    assert not us.settle(claim, Told(True), result=RESULT)
     assert store.stale(NARROW, "llvm 20", [1]) == set()
     assert store.stale(WIDE, "llvm 20", [1]) == {1}

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from crew import found_out, words_of
 from sqlalchemy import insert, select, update
 
 from skipjack.core.device import Device
@@ -13,6 +14,7 @@ from skipjack.errors import UsageError
 from skipjack.fleet.engine import Host
 from skipjack.fleet.records import Label, Plan
 from skipjack.fleet.states import Stage, Standing, State
+from skipjack.fleet.store.jobs import facts
 from skipjack.fleet.store.jobs.jobs import AddedJobs
 from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.jobs.stories import LogText
@@ -47,8 +49,10 @@ def evaluated(store: Store, job: int, epoch: int = 0, toolchain: str = "one") ->
         for number in (0, 1):
             for stage in (Stage.EVALUATE, Stage.BUILD):
                 row = {"job": job, "epoch": epoch, "round": number, "stage": str(stage), **done}
-                facts = f"{epoch}.{number} {stage}"
-                connection.execute(insert(tables.rounds).values(**row, facts=facts))
+                found = found_out(f"{epoch}.{number} {stage}")
+                row["ledger_rows"] = facts.counted(found)
+                connection.execute(insert(tables.rounds).values(**row))
+                facts.write(connection, [(row, found)])
         result = {"state": "evaluated", "result": json.dumps({"outcome": "banked"})}
         found = {"eval_machine": machine, "gpu": "cpu1", "best_ns": 12.5, "toolchain": toolchain}
         changes = update(tables.jobs).where(tables.jobs.c.id == job)
@@ -98,7 +102,8 @@ def test_results_are_those_of_the_last_epoch_in_the_order_they_were_found(loaded
     evaluated(loaded, job)
     evaluated(loaded, job, epoch=1)
     (result,) = loaded.results("L")
-    assert result.facts == ["1.0 build", "1.0 evaluate", "1.1 build", "1.1 evaluate"]
+    expected = ("1.0 build", "1.0 evaluate", "1.1 build", "1.1 evaluate")
+    assert words_of(result.facts) == expected
     assert result.job == loaded.job(job)
     assert (result.job.eval_machine, result.job.gpu) == ("gpu7", "cpu1")
     assert (result.job.result, result.job.best_ns) == ({"outcome": "banked"}, 12.5)

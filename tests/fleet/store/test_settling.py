@@ -1,7 +1,18 @@
 """Settlements: each counts once, while its claim holds, with all that belongs to it."""
 
 import pytest
-from crew import RESULT, ZEN, artifacts_of, crew, load, on_sqlite, only, rows, states
+from crew import (
+    RESULT,
+    ZEN,
+    artifacts_of,
+    crew,
+    found_out,
+    load,
+    on_sqlite,
+    only,
+    rows,
+    states,
+)
 
 from skipjack.fleet.engine import RunningLog
 from skipjack.fleet.records import LONGEST_LOG, Settlement
@@ -25,10 +36,10 @@ def test_a_job_goes_through_its_rounds_to_a_result(store: Store) -> None:
     us = crew(store)
     us.build(b"code")
     claim, _ = us.claim(Stage.EVALUATE)
-    us.settle(claim, Told(False), facts="{}", trials=4, failed_trials=1, best_ns=70.5)
+    us.settle(claim, Told(False), trials=4, failed_trials=1, best_ns=70.5)
     us.build()
     claim, _ = us.claim(Stage.EVALUATE)
-    us.settle(claim, Told(True), facts="{}", trials=3, best_ns=80.0, result=RESULT)
+    us.settle(claim, Told(True), trials=3, best_ns=80.0, result=RESULT)
     job = only(store)
     assert (job.standing.state, job.trials, job.failed_trials, job.best_ns, job.result) == (
         State.EVALUATED,
@@ -89,7 +100,7 @@ def test_many_are_settled_at_once(store: Store) -> None:
         Lost("died"),
     ]
     settlements = [
-        Settlement(claim, event, "f", tuple(made), made, log=f"log of {claim.job}")
+        Settlement(claim, event, found_out("f"), tuple(made), made, log=f"log of {claim.job}")
         for claim, event in zip(reversed(claims), events, strict=True)
     ]
     assert store.settle(us.owner, settlements) == []
@@ -104,7 +115,7 @@ def test_what_is_settled_after_the_claim_was_lost_is_refused_and_not_written(sto
     assert store.sweep() == 1
     theirs, _ = they.claim(Stage.BUILD)
     made = artifacts_of([b"late"])
-    rest = {"facts": "late", "digests": tuple(made), "artifacts": made, "log": "late"}
+    rest = {"facts": found_out("late"), "digests": tuple(made), "artifacts": made, "log": "late"}
     assert us.settle(late, Built(), **rest) == [late]
     assert they.settle(late, Built(), **rest) == [late]
     assert us.settle(theirs, Built(), **rest) == [theirs]
@@ -121,7 +132,7 @@ def test_a_settlement_that_is_repeated_is_accepted_once(store: Store, event: Eve
     load(store)
     us = crew(store)
     claim, _ = us.claim(Stage.BUILD)
-    settlement = Settlement(claim, event, "facts", log="log")
+    settlement = Settlement(claim, event, found_out("facts"), log="log")
     assert store.settle(us.owner, [settlement, settlement]) == []
     standing, story = only(store).standing, store.story(claim.job)
     assert store.settle(us.owner, [settlement]) == []
@@ -136,7 +147,7 @@ def test_the_end_of_a_job_is_accepted_once(store: Store) -> None:
     us = crew(store)
     us.build()
     claim, _ = us.claim(Stage.EVALUATE)
-    told = Settlement(claim, Told(True), "facts", trials=3, result=RESULT)
+    told = Settlement(claim, Told(True), found_out("facts"), trials=3, result=RESULT)
     assert store.settle(us.owner, [told]) == store.settle(us.owner, [told]) == []
     assert (only(store).trials, rows(store, "rounds")) == (3, 2)
 
@@ -147,7 +158,7 @@ def test_one_that_is_refused_does_not_keep_the_others_from_it(store: Store) -> N
     us = crew(store)
     (kept, _), (gone, _) = us.claims(Stage.BUILD, 2)
     store.release(us.owner, [gone.job], "not ours")
-    settlements = [Settlement(claim, Built(), "facts") for claim in (gone, kept)]
+    settlements = [Settlement(claim, Built(), found_out("facts")) for claim in (gone, kept)]
     assert store.settle(us.owner, settlements) == [gone]
     assert states(store) == {State.BUILT: 1, State.NEW: 1}
 
@@ -157,7 +168,10 @@ def test_an_answer_that_cannot_be_is_a_failure_of_its_worker_alone(store: Store)
     load(store, 2)
     us = crew(store)
     (odd, _), (good, _) = us.claims(Stage.BUILD, 2)
-    settlements = [Settlement(odd, Told(True), result=RESULT), Settlement(good, Built(), "facts")]
+    settlements = [
+        Settlement(odd, Told(True), result=RESULT),
+        Settlement(good, Built(), found_out("facts")),
+    ]
     assert store.settle(us.owner, settlements) == []
     failed = store.job(odd.job).standing
     assert (failed.state, failed.failures) == (State.NEW, 1) and "cannot be" in failed.reason

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from crew import LABEL, ZEN, Crew, crew, load, on_sqlite, rows
+from crew import LABEL, ZEN, Crew, crew, found_out, load, on_sqlite, rows
 from sqlalchemy import event
 
 from skipjack.core.config import Config
@@ -20,6 +20,7 @@ from skipjack.fleet.store.sql import statements
 from skipjack.fleet.store.store import Store
 from skipjack.fleet.task import Task
 from skipjack.ledger import Ledger
+from skipjack.ledger.facts import Facts, read_facts
 from skipjack.solvers import find_solver
 
 TUNED = {"solver": "nest", "config": {"tile": 4}, "time_ns": 5.0, "code": {"digest": "d"}}
@@ -31,10 +32,9 @@ RANKED: dict[str, Any] = {
     "verdict": {"solver": "nest", "config": {"tile": 8}, "time_ns": 4.0, "solver_version": 3},
     "toolchain": "today",
 }
-NO_FACTS = '{"format": 1, "tables": {}}'
 
 
-def searched_facts() -> str:
+def searched_facts() -> Facts:
     """What a search of solver ``rows`` leaves in a ledger."""
     ledger, empty = Ledger.in_memory(), Ledger.in_memory()
     try:
@@ -43,7 +43,7 @@ def searched_facts() -> str:
         ledger.log_ask(study.id, Config(tile=1))
         trials = [Trial(Config(tile=1), value=9.0), Trial(Config(tile=6), value=7.0)]
         ledger.log_tells(study.id, [*trials, Trial(Config(tile=7), Status.CRASH, reason="SIGSEGV")])
-        return ledger.facts_beyond(empty.snapshot())
+        return read_facts(ledger.facts_beyond(empty.snapshot()))
     finally:
         ledger.close()
         empty.close()
@@ -70,7 +70,7 @@ def finish(workers: Crew, kind: JobKind, result: dict[str, Any], label: str = LA
     store, want = workers.store, workers.want(devices=(ZEN,))
     for stage in Stage:
         ((claim, _),) = store.claim(workers.owner, stage, [want], label=label, kind=kind)
-        facts = searched_facts() if stage is Stage.EVALUATE else NO_FACTS
+        facts = searched_facts() if stage is Stage.EVALUATE else found_out("built")
         if stage is Stage.BUILD:
             assert not workers.settle(claim, Built(), facts=facts)
         else:

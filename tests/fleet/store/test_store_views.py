@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,17 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, text
 
+from skipjack.fleet.store.jobs import facts
 from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.schema import tables, views
 from skipjack.fleet.store.sql.dialect import dialects
 from skipjack.fleet.store.store import Store
-from skipjack.ledger.facts import FORMAT
-from skipjack.ledger.migrations import migrate
+from skipjack.ledger.facts import Facts
 from skipjack.settings import Settings
 
-BUILT = {
+CREATED = "2026-01-01T00:00:00.000000Z"
+LOGGED = {"study": "s1", "solver_version": 3, "epoch": 0, "created": CREATED}
+BUILT: Facts = {
     "studies": [
         {
             **{"id": "s1", "problem": "matmul:8x8x8", "solver": "loops", "device": "znver4/1"},
@@ -30,26 +31,34 @@ BUILT = {
                 "space": "",
                 "objective": "time",
                 "protocol": "p",
+                "created": CREATED,
             },
         }
     ],
     "candidates": [
         {
             **{"id": "c1", "problem": "matmul:8x8x8", "solver": "loops", "solver_version": 3},
-            "config": '{"tile":8}',
+            **{"config": '{"tile":8}', "created": CREATED},
         }
     ],
-    "study_log": [{"id": "l1", "study": "s1", "seq": 1, "kind": "ask", "config": '{"tile":8}'}],
+    "study_log": [LOGGED | {"id": "l1", "seq": 1, "kind": "ask", "config": '{"tile":8}'}],
 }
-METRICS = '{"calls":{"samples":[5.0],"unit":"1"},"time_ns":{"samples":[1.0,2.0],"unit":"ns"}}'
-TOLD = {
+METRICS = json.dumps(
+    {
+        "calls": {"samples": [5.0], "unit": "1"},
+        "clock": {"samples": ["inf", 0.5], "unit": ""},
+        "none": {"samples": [], "unit": "ns"},
+        "time_ns": {"samples": [1.0, 2.0], "unit": "ns"},
+    }
+)
+TOLD: Facts = {
     "study_log": [
         {
-            **{"id": "l2", "study": "s1", "seq": 2, "kind": "tell", "config": '{"tile":8}'},
+            **LOGGED | {"id": "l2", "seq": 2, "kind": "tell", "config": '{"tile":8}'},
             **{"status": "ok", "value": 1234.5, "spread": 0.25, "reason": "", "metrics": "{}"},
         },
         {
-            **{"id": "l3", "study": "s1", "seq": 3, "kind": "tell", "config": '{"tile":16}'},
+            **LOGGED | {"id": "l3", "seq": 3, "kind": "tell", "config": '{"tile":16}'},
             **{"status": "crash", "reason": 'it\'s 100 % broken: "ü😀"', "metrics": "{}"},
         },
     ],
@@ -57,43 +66,11 @@ TOLD = {
         {
             **{"id": "m1", "candidate": "c1", "session": "x", "block": 0, "disturbed": 1},
             **{"metrics": METRICS, "status": "ok", "reason": "", "sentinel_ns": 2.5, "seq": 7},
+            **{"protocol": "p", "device_instance": "i", "device_class": "c", "created": CREATED},
         }
     ],
 }
-BEFORE_3 = {
-    "measurements": {
-        "columns": [
-            *("id", "candidate", "source_digest", "device_instance", "device_class", "protocol"),
-            *("session", "block", "samples_ns", "sentinel_ns", "disturbed", "metrics", "verdict"),
-            "created",
-        ],
-        "rows": [
-            [
-                *("m0", "c1", None, "i", "c", "p", "w", 3, "[4.0,8.0]", None, 2),
-                *('{"calls":5.0}', "wrong", "2024-01-01T00:00:00.000000Z"),
-            ]
-        ],
-    }
-}
-"""A measurement as workers sent it in format 2."""
-
-
 OTHER = {"id": 2, "digest": "e", "key": "relu:8", "operation": "relu", "retired": True}
-
-
-def facts(content: dict[str, list[dict[str, Any]]]) -> str:
-    """As a ledger writes them: columns in the order of its own tables."""
-    ledger = sqlite3.connect(":memory:", isolation_level=None)
-    migrate(ledger)
-    found = {}
-    for table, rows in content.items():
-        columns = [row[1] for row in ledger.execute(f"PRAGMA table_info({table})")]
-        assert all(set(row) <= set(columns) for row in rows)
-        found[table] = {
-            "columns": columns,
-            "rows": [[row.get(name) for name in columns] for row in rows],
-        }
-    return json.dumps({"format": FORMAT, "tables": found})
 
 
 @pytest.fixture(scope="module", params=("sqlite", "postgresql", "mariadb"))
@@ -152,13 +129,11 @@ def _fill(store: Store) -> None:
         waiting = {"id": 2, "solver": "mkl", "failures": 1, "losses": 2}
         connection.execute(insert(tables.jobs).values(job | waiting))
         for stage, content in (("build", BUILT), ("evaluate", TOLD)):
-            row = rounds | {"stage": stage, "facts": facts(content)}
+            row = rounds | {"stage": stage, "ledger_rows": facts.counted(content)}
             connection.execute(insert(tables.rounds).values(row))
-        old = json.dumps({"format": 2, "tables": BEFORE_3})
-        row = rounds | {"round": 1, "stage": "evaluate", "facts": old}
-        connection.execute(insert(tables.rounds).values(row))
+            facts.write(connection, [(row, content)])
         # A stage that found out nothing.
-        empty = rounds | {"round": 1, "stage": "build", "facts": ""}
+        empty = rounds | {"round": 1, "stage": "build"}
         connection.execute(insert(tables.rounds).values(empty))
         connection.execute(insert(tables.story).values(story))
 
@@ -228,12 +203,20 @@ def test_measurements_come_with_their_candidate(filled: Store) -> None:
     assert (row["block"], row["disturbed"], row["verdict"], row["reason"]) == (0, 1, "ok", "")
 
 
-def test_measurements_of_earlier_workers_are_read_as_well(filled: Store) -> None:
-    (row,) = ask(filled, "SELECT * FROM measurements WHERE session = 'w'")
-    assert (row["solver"], row["config"]) == ("loops", '{"tile":8}')
-    assert json.loads(row["samples_ns"]) == [4.0, 8.0]
-    assert json.loads(row["metrics"]) == {"calls": 5.0}
-    assert (row["block"], row["disturbed"], row["verdict"], row["reason"]) == (3, 2, "wrong", None)
+def test_every_sample_is_a_row_with_a_number(filled: Store) -> None:
+    query = "SELECT * FROM samples ORDER BY metric, number"
+    shown = ("metric", "unit", "number", "value", "word")
+    found = ask(filled, query)
+    assert [tuple(row[name] for name in shown) for row in found] == [
+        ("calls", "1", 0, 5.0, None),
+        ("clock", "", 0, None, "inf"),
+        ("clock", "", 1, 0.5, None),
+        ("time_ns", "ns", 0, 1.0, None),
+        ("time_ns", "ns", 1, 2.0, None),
+    ]
+    assert {(row["label"], row["solver"], row["measurement"], row["verdict"]) for row in found} == {
+        ("L", "loops", "m1", "ok")
+    }
 
 
 def test_the_story_names_its_machine(filled: Store) -> None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from crew import LABEL, RESULT, Crew, crew, load
+from crew import (
+    LABEL,
+    RESULT,
+    Crew,
+    crew,
+    found_out,
+    load,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -78,7 +85,9 @@ def _do(us: Crew, claims: list[Claim], name: str, what: object, more: object) ->
         case "settle", _, int() if claims:
             # Any claim that ever was, so that most are settled too late or twice.
             claim = claims[-1 - more % len(claims)]
-            store.settle(us.owner, [Settlement(claim, what, "facts", trials=1, result=RESULT)])  # type: ignore[arg-type]
+            store.settle(
+                us.owner, [Settlement(claim, what, found_out("facts"), trials=1, result=RESULT)]
+            )  # type: ignore[arg-type]
         case "reset", State(), State():
             store.reset(LABEL, what, more)
         case "sign_out", _, _:

@@ -20,8 +20,7 @@ from skipjack.fleet.task import Task
 from skipjack.fleet.toolchain import toolchain
 from skipjack.fleet.work.context import TaskContext
 from skipjack.interrupt import Interrupt
-from skipjack.ledger import CandidateKey
-from skipjack.ledger.facts import read_facts
+from skipjack.ledger import CandidateKey, read_facts
 from skipjack.operations import parse
 from skipjack.solvers import find_solver, for_gpus_alone, is_known, refusal, solvers_for
 from skipjack.solvers.identity import build_identity

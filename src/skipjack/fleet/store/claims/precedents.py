@@ -135,25 +135,23 @@ def _result(row: Row[Any]) -> Result:
 
 def _searched(connection: Connection, id: int) -> Iterator[Result]:
     """The best trial of each solver of a job, as if it were the result of one."""
-    from skipjack.ledger.facts import read_facts  # of all that use the store, few read facts
+    # Of all that use the store, few read facts, and the ledger takes its time to load.
+    from skipjack.fleet.store.schema.ledger_tables import TABLES
 
-    done = tables.rounds.c
-    same = and_(tables.jobs.c.id == done.job, tables.jobs.c.epoch == done.epoch)
-    query = select(done.facts).join(tables.jobs, same).where(done.job == id)
-    solvers: dict[str, str] = {}
+    job, of, told = tables.jobs.c, TABLES["studies"].c, TABLES["study_log"].c
+    same = and_(job.id == of.job, job.epoch == of.job_epoch)
+    studies = select(of.id, of.solver).join(tables.jobs, same).where(of.job == id)
+    solvers = {row.id: row.solver for row in connection.execute(studies)}
+    trials = (
+        select(told.study, told.config, told.value)
+        .join(tables.jobs, and_(job.id == told.job, job.epoch == told.job_epoch))
+        .where(told.job == id, told.kind == "tell", told.status == "ok", told.value.is_not(None))
+        .order_by(told.round, told.stage, told.place)
+    )
     best: dict[str, tuple[float, Mapping[str, Any]]] = {}
-    for text in connection.execute(query).scalars():
-        facts = read_facts(text) if text else {}
-        solvers |= {row["id"]: row["solver"] for row in facts.get("studies", ())}
-        for trial in facts.get("study_log", ()):
-            value = trial["value"]
-            if trial["kind"] != "tell" or trial["status"] != "ok" or value is None:
-                continue
-            if value < best.get(trial["study"], (math.inf, {}))[0]:
-                best[trial["study"]] = (
-                    value,
-                    stored(trial["config"]),
-                )
+    for study, config, value in connection.execute(trials):
+        if value < best.get(study, (math.inf, {}))[0]:
+            best[study] = (value, stored(config))
     for study, (value, config) in best.items():
         if study in solvers:
             yield JobKind.TUNE, {"solver": solvers[study], "config": config, "time_ns": value}

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Select, delete, select
 from skipjack.fleet.records import LONGEST_LOG, Claim, Settlement
 from skipjack.fleet.states import Built, Event, Failed, IllegalStepError, Lost, Stage, Told, advance
 from skipjack.fleet.store.claims import artifacts
-from skipjack.fleet.store.jobs import stories, transitions
+from skipjack.fleet.store.jobs import facts, stories, transitions
 from skipjack.fleet.store.jobs.transitions import LONGEST_GPU, JobRow, Step, event_name, readable
 from skipjack.fleet.store.machines import machines
 from skipjack.fleet.store.schema import tables
@@ -146,7 +146,10 @@ def _write_rounds(connection: Connection, done: Sequence[_Accepted]) -> None:
     for one in done:
         if isinstance(one.event, Built) and one.row.built_by is not None:
             connection.execute(delete(tables.rounds).where(*_same_round(one.row)))
-    insert_long_rows(connection, tables.rounds, [_round(one) for one in done])
+    rounds = [_round(one) for one in done]
+    insert_long_rows(connection, tables.rounds, rows=rounds)
+    found_out = (one.settlement.facts for one in done)
+    facts.write(connection, zip(rounds, found_out, strict=True))
 
 
 def _same_round(row: JobRow) -> tuple[Any, ...]:
@@ -166,7 +169,7 @@ def _round(one: _Accepted) -> dict[str, Any]:
         "epoch": row.epoch,
         "round": row.round,
         "stage": str(settlement.claim.stage),
-        "facts": settlement.facts,
+        "ledger_rows": facts.counted(settlement.facts),
         "digests": json.dumps(settlement.digests),
         "trials": settlement.trials,
         "failed_trials": settlement.failed_trials,

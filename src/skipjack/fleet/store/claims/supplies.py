@@ -14,6 +14,7 @@ from skipjack.errors import SkipjackError, UsageError
 from skipjack.fleet.records import JobKind, Plan
 from skipjack.fleet.states import ArtifactLost, Failed, Inapplicable, Stage
 from skipjack.fleet.store.claims import artifacts
+from skipjack.fleet.store.jobs import facts
 from skipjack.fleet.store.jobs.transitions import JobRow
 from skipjack.fleet.store.machines import devices
 from skipjack.fleet.store.schema import tables
@@ -22,6 +23,7 @@ from skipjack.fleet.store.sql.statements import among, found
 from skipjack.fleet.store.sql.stored_json import stored
 from skipjack.fleet.task import Task
 from skipjack.gpu.describing import named_gpu
+from skipjack.ledger import write_facts
 
 Fault = Inapplicable | Failed | ArtifactLost
 """Why a job cannot be done, as what happens to it."""
@@ -34,6 +36,7 @@ class _Past:
     round: int
     stage: str
     facts: str
+    """Empty if there are none."""
     digests: tuple[str, ...]
 
 
@@ -81,9 +84,11 @@ def _pasts(connection: Connection, ids: Sequence[int]) -> dict[int, list[_Past]]
         return {}
     pasts: dict[int, list[_Past]] = {}
     rows = found(connection, _rounds_of(dialect_of(connection)), ids=list(ids))
-    for id, round, stage, facts, digests in rows:
-        past = _Past(round, stage, facts, tuple(stored(digests)))
-        pasts.setdefault(id, []).append(past)
+    known = facts.read(connection, [row[:4] for row in rows])
+    for id, round, stage, _, digests in rows:
+        found_out = known.get((id, round, stage))
+        text = write_facts(found_out) if found_out else ""
+        pasts.setdefault(id, []).append(_Past(round, stage, text, tuple(stored(digests))))
     for list_ in pasts.values():
         list_.sort(key=lambda past: (past.round, past.stage))  # "build" is before "evaluate"
     return pasts
@@ -92,7 +97,7 @@ def _pasts(connection: Connection, ids: Sequence[int]) -> dict[int, list[_Past]]
 @cache
 def _rounds_of(dialect: Dialect) -> Select[Any]:
     of, job = tables.rounds.c, tables.jobs.c
-    columns = (of.job, of.round, of.stage, of.facts, of.digests)
+    columns = (of.job, of.round, of.stage, of.ledger_rows, of.digests)
     same = (of.job == job.id) & (of.epoch == job.epoch)
     return select(*columns).join(tables.jobs, same).where(dialect.listed(job.id, "ids"))
 
@@ -132,7 +137,7 @@ def _task(
         device,
         row.epoch,
         row.round,
-        tuple(past.facts for past in pasts if not _replaced(stage, row, past)),
+        tuple(past.facts for past in pasts if past.facts and not _replaced(stage, row, past)),
         {digest: fetched.whole[digest] for digest in digests},
         row.attempt + 1,
     )

@@ -183,19 +183,25 @@ def results(connection: Connection, label: str) -> Iterator[JobResult]:
 
 
 def _facts(connection: Connection, found: Sequence[Job]) -> Mapping[int, list[str]]:
+    # Of all that use the store, few read facts, and the ledger takes its time to load.
+    from skipjack.fleet.store.jobs import facts
+    from skipjack.ledger import write_facts
+
     done = tables.rounds.c
     # By name a build comes before its evaluation.
     query = (
-        select(done.job, done.facts)
+        select(done.job, done.round, done.stage, done.ledger_rows)
         .join(tables.jobs, and_(tables.jobs.c.id == done.job, tables.jobs.c.epoch == done.epoch))
         .where(done.job.in_([one.id for one in found]))
         .order_by(done.job, done.round, done.stage)
     )
-    facts: dict[int, list[str]] = {}
-    for id, text in connection.execute(query):
-        if text:
-            facts.setdefault(id, []).append(text)
-    return facts
+    rounds = [(row[0], row[1], row[2], row[3]) for row in connection.execute(query)]
+    known = facts.read(connection, rounds)
+    texts: dict[int, list[str]] = {}
+    for id, number, stage, _ in rounds:
+        if found_out := known.get((id, number, stage)):
+            texts.setdefault(id, []).append(write_facts(found_out))
+    return texts
 
 
 def _jobs() -> Select[Any]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, exists, select, update
+from sqlalchemy import Connection, and_, exists, insert, literal, select, update
 
 from skipjack.fleet.records import JobKind
 from skipjack.fleet.states import State
@@ -126,6 +126,8 @@ def _copy_past(
         .where(~exists().where(tables.story.c.job == job.id))
     )
     copies = {originals[row.problem].id: row.id for row in connection.execute(mine)}
+    if not copies:
+        return
     same = and_(job.id == done.job, job.epoch == done.epoch)
     query = select(tables.rounds).join(tables.jobs, same).where(done.job.in_(copies))
     rows = [
@@ -134,8 +136,31 @@ def _copy_past(
     ]
     if rows:
         insert_long_rows(connection, tables.rounds, rows)
+        _copy_facts(connection, copies, rows)
     lines = [_line(copies[one.id], one, now) for one in originals.values() if one.id in copies]
     insert_rows(connection, tables.story, lines)
+
+
+def _copy_facts(
+    connection: Connection, copies: Mapping[int, int], rounds: Sequence[Mapping[str, Any]]
+) -> None:
+    """What the originals found out, inside of the database."""
+    # Few take anything over, and the ledger takes its time to load.
+    from skipjack.fleet.store.schema.ledger_tables import TABLES
+
+    original, copy = tables.jobs.alias("original"), tables.jobs.alias("copy")
+    for name in {name for one in rounds for name in stored(one["ledger_rows"])}:
+        table = TABLES[name]
+        of = table.c
+        changed = {"job": copy.c.id, "job_epoch": literal(0)}
+        columns = [changed.get(column.name, column) for column in of]
+        query = (
+            select(*columns)
+            .join(original, (original.c.id == of.job) & (original.c.epoch == of.job_epoch))
+            .join(copy, copy.c.problem == original.c.problem)
+            .where(of.job.in_(copies), copy.c.id.in_(copies.values()))
+        )
+        connection.execute(insert(table).from_select([column.name for column in of], query))
 
 
 def _line(job: int, original: Any, now: float) -> dict[str, Any]:

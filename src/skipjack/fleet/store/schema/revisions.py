@@ -63,6 +63,10 @@ def check(connection: Connection, found: str) -> None:
 
 def create(connection: Connection) -> None:
     """Make all tables and views, unless another process just did."""
+    # Made from the ledger's definitions, which only those load who use them.
+    from skipjack.fleet.store.schema.ledger_tables import TABLES
+
+    assert set(TABLES.values()) <= set(metadata.tables.values())
     with dialect_of(connection).alone(connection):
         if version(connection) in (None, UNFINISHED):
             _version.create(connection, checkfirst=True)

@@ -261,7 +261,6 @@ rounds = Table(
     Column("epoch", Integer, primary_key=True),
     Column("round", Integer, primary_key=True),
     Column("stage", _name(16), primary_key=True),
-    Column("facts", _TEXT, nullable=False),  # rows of the ledger, as JSON
     Column("digests", _TEXT, nullable=False),  # JSON list
     Column("trials", Integer, nullable=False),
     Column("failed_trials", Integer, nullable=False),
@@ -269,9 +268,13 @@ rounds = Table(
     Column("attempt", Integer, nullable=False),
     Column("machine", _ID, ForeignKey("machines.id")),
     Column("created", Double, nullable=False),
+    Column("ledger_rows", _name(), nullable=False, server_default="{}"),  # JSON: table to number
     CheckConstraint(_one_of("stage", Stage), name="stage_is_known"),
 )
-"""What came of each stage, exactly once: its key refuses a second result."""
+"""What came of each stage, exactly once: its key refuses a second result.
+
+What it found out is in the tables of `schema.ledger_tables`.
+"""
 
 artifacts = Table(
     "artifacts",

@@ -12,6 +12,7 @@ view              one row for
                   nanoseconds for a time), spread, reason
 `measurements`    each block of timings: candidate, session, samples in nanoseconds, all metrics
                   with their units, verdict, reason
+`samples`         each sample of each metric of a block, as a number
 `job_story`       each thing that happened to a job
 `problem_list`    each problem: its tags and what they say, whether it is retired, when it was last
                   measured, and by which machine, device and solver
@@ -29,7 +30,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, text
 
 from skipjack.fleet.store.sql.dialect import dialect_of
-from skipjack.fleet.store.sql.spelling import Cell, Spelling
+from skipjack.fleet.store.sql.spelling import Spelling
 
 NAMES = (
     "job_list",
@@ -39,57 +40,12 @@ NAMES = (
     "job_candidates",
     "trials",
     "measurements",
+    "samples",
     "job_story",
     "problem_list",
     "problem_tag_list",
     "label_list",
 )
-
-# Where the ledger's tables have the columns that are shown; facts list columns in table order.
-_STUDIES = (
-    Cell("study", 0),
-    Cell("problem", 1),
-    Cell("solver", 2),
-    Cell("device", 3),
-    Cell("searcher", 4),
-    Cell("seed", 5),
-    Cell("objective", 7),
-)
-_CANDIDATES = (
-    Cell("candidate", 0),
-    Cell("problem", 1),
-    Cell("solver", 2),
-    Cell("solver_version", 3, "integer"),
-    Cell("config", 4),
-)
-_STUDY_LOG = (
-    Cell("study", 1),
-    Cell("seq", 4, "integer"),
-    Cell("kind", 5),
-    Cell("config", 6),
-    Cell("status", 7),
-    Cell("value", 8, "number"),
-    Cell("spread", 9, "number"),
-    Cell("reason", 10),
-    Cell("metrics", 11),
-    Cell("created", 12),
-)
-_MEASUREMENTS = (
-    Cell("candidate", 1),
-    Cell("source_digest", 2),
-    Cell("device_instance", 3),
-    Cell("device_class", 4),
-    Cell("session", 6),
-    Cell("block", 7, "integer"),
-    Cell("sentinel_ns", 9, "number"),
-    Cell("disturbed", 10, "integer"),
-    Cell("verdict", 12),
-    Cell("created", 13),
-    Cell("reason", 14),
-)
-_METRICS = Cell("metrics", 8)
-"""By name, each with its unit and samples; before format 3 of facts the samples of the time."""
-_METRICS_BEFORE_3 = Cell("further_metrics", 11)
 
 
 def create(connection: Connection) -> None:
@@ -112,10 +68,11 @@ def definitions(sql: Spelling) -> dict[str, str]:
         "job_list": _job_list(sql),
         "state_counts": _STATE_COUNTS,
         "results": _results(sql),
-        "job_studies": _unnested(sql, "studies", _STUDIES),
-        "job_candidates": _unnested(sql, "candidates", _CANDIDATES),
-        "trials": _trials(sql),
+        "job_studies": _JOB_STUDIES,
+        "job_candidates": _JOB_CANDIDATES,
+        "trials": _TRIALS,
         "measurements": _measurements(sql),
+        "samples": _samples(sql),
         "job_story": _job_story(sql),
         "problem_list": _problem_list(sql),
         "problem_tag_list": _problem_tag_list(sql),
@@ -168,50 +125,56 @@ def _results(sql: Spelling) -> str:
     WHERE j.state = 'evaluated'"""
 
 
-def _unnested(sql: Spelling, table: str, columns: tuple[Cell, ...]) -> str:
-    shown = ", ".join(f"{sql.cell(column)} AS {column.name}" for column in columns)
-    # A stage that was done twice, in two epochs, says the same twice.
-    return f"""
-    SELECT DISTINCT r.job, {shown}
-    FROM rounds r {sql.each_row("r.facts", table, columns)}"""
+# A stage that was done twice, in two epochs, says the same twice.
+_JOB_STUDIES = """
+    SELECT DISTINCT s.job, s.id AS study, s.problem, s.solver, s.device, s.searcher, s.seed,
+        s.objective
+    FROM ledger_studies s"""
 
+_JOB_CANDIDATES = """
+    SELECT DISTINCT c.job, c.id AS candidate, c.problem, c.solver, c.solver_version, c.config
+    FROM ledger_candidates c"""
 
-def _trials(sql: Spelling) -> str:
-    cell = {column.name: sql.cell(column) for column in _STUDY_LOG}
-    return f"""
-    SELECT r.job, l.name AS label, p.key AS problem, j.device, r.epoch, r.round,
-        {cell["seq"]} AS seq, {cell["study"]} AS study,
-        s.solver, {cell["config"]} AS config, {cell["status"]} AS status,
-        {cell["value"]} AS value, {cell["spread"]} AS spread, {cell["reason"]} AS reason,
-        {cell["metrics"]} AS metrics, m.name AS machine, {cell["created"]} AS created
-    FROM rounds r
-    JOIN jobs j ON j.id = r.job
+_OF_A_ROUND = """
+    JOIN rounds r ON r.job = f.job AND r.epoch = f.job_epoch AND r.round = f.round
+        AND r.stage = f.stage
+    JOIN jobs j ON j.id = f.job
     JOIN labels l ON l.id = j.label
     JOIN problems p ON p.id = j.problem
-    LEFT JOIN machines m ON m.id = r.machine
-    {sql.each_row("r.facts", "study_log", _STUDY_LOG)}
-    LEFT JOIN job_studies s ON s.job = r.job AND s.study = {cell["study"]}
-    WHERE {cell["kind"]} = 'tell'"""
+    LEFT JOIN machines m ON m.id = r.machine"""
+"""What a row of a ledger's table, ``f``, belongs to."""
+
+_TRIALS = f"""
+    SELECT f.job, l.name AS label, p.key AS problem, j.device, f.job_epoch AS epoch, f.round,
+        f.seq, f.study, s.solver, f.config, f.status, f.value, f.spread, f.reason, f.metrics,
+        m.name AS machine, f.created
+    FROM ledger_study_log f {_OF_A_ROUND}
+    LEFT JOIN job_studies s ON s.job = f.job AND s.study = f.study
+    WHERE f.kind = 'tell'"""
+
+_OF_A_CANDIDATE = "LEFT JOIN job_candidates c ON c.job = f.job AND c.candidate = f.candidate"
 
 
 def _measurements(sql: Spelling) -> str:
-    shown = ", ".join(f"{sql.cell(column)} AS {column.name}" for column in _MEASUREMENTS)
-    metrics, before = sql.cell(_METRICS), sql.cell(_METRICS_BEFORE_3)
-    named = f"substr({metrics}, 1, 1) = '{{'"
-    columns = (*_MEASUREMENTS, _METRICS, _METRICS_BEFORE_3)
     return f"""
-    SELECT r.job, l.name AS label, p.key AS problem, j.device, r.epoch, r.round, c.solver, c.config,
-        {shown},
-        CASE WHEN {named} THEN {sql.inner(metrics, "time_ns", "samples")} ELSE {metrics} END
-        AS samples_ns,
-        CASE WHEN {named} THEN {metrics} ELSE {before} END AS metrics, m.name AS machine
-    FROM rounds r
-    JOIN jobs j ON j.id = r.job
-    JOIN labels l ON l.id = j.label
-    JOIN problems p ON p.id = j.problem
-    LEFT JOIN machines m ON m.id = r.machine
-    {sql.each_row("r.facts", "measurements", columns)}
-    LEFT JOIN job_candidates c ON c.job = r.job AND c.candidate = {sql.cell(_MEASUREMENTS[0])}"""
+    SELECT f.job, l.name AS label, p.key AS problem, j.device, f.job_epoch AS epoch, f.round,
+        c.solver, c.config, f.candidate, f.source_digest, f.device_instance, f.device_class,
+        f.session, f.block, f.sentinel_ns, f.disturbed, f.status AS verdict, f.created, f.reason,
+        {sql.inner("f.metrics", "time_ns", "samples")} AS samples_ns, f.metrics,
+        m.name AS machine, f.id AS measurement
+    FROM ledger_measurements f {_OF_A_ROUND}
+    {_OF_A_CANDIDATE}"""
+
+
+def _samples(sql: Spelling) -> str:
+    shown = ", ".join(f"{said} AS {name}" for name, said in sql.sample.items())
+    return f"""
+    SELECT f.job, l.name AS label, p.key AS problem, j.device, f.job_epoch AS epoch, f.round,
+        c.solver, c.config, f.device_class, f.id AS measurement, f.session, f.block,
+        f.status AS verdict, {shown}
+    FROM ledger_measurements f {_OF_A_ROUND}
+    {_OF_A_CANDIDATE}
+    {sql.each_sample("f.metrics")}"""
 
 
 def _job_story(sql: Spelling) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, ClassVar
@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from skipjack.errors import StorageError
 from skipjack.fleet.store.sql.dialect import Dialect, Rows, parameters_of
-from skipjack.fleet.store.sql.spelling import Cell, Spelling, filled
+from skipjack.fleet.store.sql.spelling import Spelling
 
 _LOCK_WAIT_S = 30
 _SCHEMA_LOCK_WAIT_S = 120
@@ -60,7 +60,6 @@ _UNIQUE = 1062
 _BINARY = "utf8mb4_bin"
 # Otherwise the database's own character set applies, and what it lacks becomes a question mark.
 _ALL_OF_UNICODE = "CHARACTER SET utf8mb4"
-_TYPES = {"text": f"longtext {_ALL_OF_UNICODE}", "integer": "bigint", "number": "double"}
 
 
 class _Spelling(Spelling):
@@ -89,15 +88,23 @@ class _Spelling(Spelling):
     def inner(self, json: str, *names: str) -> str:
         return f"json_extract({json}, '$.{'.'.join(names)}')"
 
-    def each_row(self, facts: str, table: str, columns: Sequence[Cell]) -> str:
-        listed = ", ".join(
-            f"{column.name} {_TYPES[column.kind]} PATH '$[{column.place}]'" for column in columns
-        )
-        rows = f"{filled(facts)}, '$.tables.{table}.rows[*]' COLUMNS ({listed})"
-        return f"JOIN json_table({rows}) AS f"
+    sample: ClassVar = {
+        "metric": "e.name",
+        "unit": "s.unit",
+        "number": "s.place - 1",
+        "value": "CASE WHEN s.word REGEXP '^-?[0-9]' THEN s.value END",
+        "word": "CASE WHEN s.word NOT REGEXP '^-?[0-9]' THEN s.word END",
+    }
 
-    def cell(self, column: Cell) -> str:
-        return f"f.{column.name}"
+    def each_sample(self, metrics: str) -> str:
+        words = f"longtext {_ALL_OF_UNICODE}"
+        one = f"json_extract({metrics}, concat('$.', json_quote(e.name)))"
+        listed = f"place FOR ORDINALITY, value double PATH '$', word {words} PATH '$'"
+        return (
+            f"JOIN json_table(json_keys({metrics}), '$[*]' COLUMNS (name {words} PATH '$')) AS e "
+            f"JOIN json_table({one}, '$' COLUMNS (unit {words} PATH '$.unit', "
+            f"NESTED PATH '$.samples[*]' COLUMNS ({listed}))) AS s ON s.place IS NOT NULL"
+        )
 
 
 class MariaDBDialect(Dialect):

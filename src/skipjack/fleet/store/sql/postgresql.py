@@ -32,7 +32,7 @@ from sqlalchemy import (
 from sqlalchemy import Dialect as Backend
 
 from skipjack.fleet.store.sql.dialect import Dialect, Rows
-from skipjack.fleet.store.sql.spelling import Cell, Spelling, filled
+from skipjack.fleet.store.sql.spelling import Spelling
 
 _LOCK_WAIT_S = 30
 _IDLE_S = 15
@@ -74,12 +74,21 @@ class _Spelling(Spelling):
     def inner(self, json: str, *names: str) -> str:
         return f"CAST({json} AS json) #>> '{{{','.join(names)}}}'"
 
-    def each_row(self, facts: str, table: str, columns: Sequence[Cell]) -> str:
-        rows = f"CAST({filled(facts)} AS json) #> '{{tables,{table},rows}}'"
-        return f"CROSS JOIN LATERAL json_array_elements({rows}) AS f (value)"
+    sample: ClassVar = {
+        "metric": "e.name",
+        "unit": "e.value ->> 'unit'",
+        "number": "CAST(s.place AS integer) - 1",
+        "value": "CASE WHEN json_typeof(s.value) = 'number' "
+        "THEN CAST(s.value #>> '{}' AS double precision) END",
+        "word": "CASE WHEN json_typeof(s.value) = 'string' THEN s.value #>> '{}' END",
+    }
 
-    def cell(self, column: Cell) -> str:
-        return self.converted(f"(f.value ->> {column.place})", column.kind)
+    def each_sample(self, metrics: str) -> str:
+        return (
+            f"CROSS JOIN LATERAL json_each(CAST({metrics} AS json)) AS e (name, value) "
+            "CROSS JOIN LATERAL json_array_elements(e.value -> 'samples') "
+            "WITH ORDINALITY AS s (value, place)"
+        )
 
 
 class PostgreSQLDialect(Dialect):

@@ -3,18 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A column of a ledger's table, by its place there."""
-
-    name: str
-    place: int
-    kind: str = "text"
-    """``text``, ``integer`` or ``number``."""
+from collections.abc import Mapping
+from typing import ClassVar
 
 
 class Spelling(ABC):
@@ -44,13 +34,13 @@ class Spelling(ABC):
     def inner(self, json: str, *names: str) -> str:
         """What lies at the end of these names inside JSON objects, as JSON."""
 
-    @abstractmethod
-    def each_row(self, facts: str, table: str, columns: Sequence[Cell]) -> str:
-        """A join with the rows that facts have of a table, under the name ``f``."""
+    sample: ClassVar[Mapping[str, str]]
+    """Of each sample that `each_sample` joined: ``metric`` and ``unit``; its ``number`` in the
+    block, from 0; its ``value``, or the ``word`` that stands in its place."""
 
     @abstractmethod
-    def cell(self, column: Cell) -> str:
-        """A column of a row that `each_row` joined."""
+    def each_sample(self, metrics: str) -> str:
+        """A join with each sample of a ledger's metrics."""
 
     def integer(self, text: str) -> str:
         """A text as a whole number."""
@@ -59,12 +49,3 @@ class Spelling(ABC):
     def number(self, text: str) -> str:
         """A text as a number."""
         return f"CAST({text} AS double precision)"
-
-    def converted(self, text: str, kind: str) -> str:
-        """A text as what a column holds."""
-        return {"text": text, "integer": self.integer(text), "number": self.number(text)}[kind]
-
-
-def filled(facts: str) -> str:
-    """Facts of a stage, also where it has none."""
-    return f"coalesce(nullif({facts}, ''), '{{}}')"

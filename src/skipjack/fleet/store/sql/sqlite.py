@@ -25,7 +25,7 @@ from sqlalchemy import (
 
 from skipjack.errors import CorruptFileError, StorageError, UsageError
 from skipjack.fleet.store.sql.dialect import READ_ONLY, Dialect, Rows
-from skipjack.fleet.store.sql.spelling import Cell, Spelling, filled
+from skipjack.fleet.store.sql.spelling import Spelling
 from skipjack.settings import expanded
 from skipjack.storage import (
     can_create_in,
@@ -63,11 +63,16 @@ class _Spelling(Spelling):
     def inner(self, json: str, *names: str) -> str:
         return f"json_extract({json}, '$.{'.'.join(names)}')"
 
-    def each_row(self, facts: str, table: str, columns: Sequence[Cell]) -> str:
-        return f"JOIN json_each({filled(facts)}, '$.tables.{table}.rows') f"
+    sample: ClassVar = {
+        "metric": "e.key",
+        "unit": "json_extract(e.value, '$.unit')",
+        "number": "s.key",
+        "value": "CASE WHEN s.type <> 'text' THEN s.value END",
+        "word": "CASE WHEN s.type = 'text' THEN s.value END",
+    }
 
-    def cell(self, column: Cell) -> str:
-        return f"json_extract(f.value, '$[{column.place}]')"
+    def each_sample(self, metrics: str) -> str:
+        return f"JOIN json_each({metrics}) e JOIN json_each(e.value, '$.samples') s"
 
 
 class SQLiteDialect(Dialect):

@@ -57,7 +57,7 @@ def insert_rows(connection: Connection, table: Table, rows: Rows) -> None:
 
 def insert_long_rows(connection: Connection, table: Table, rows: Rows) -> None:
     """Likewise, for rows that may have long texts: these travel each as it is."""
-    if all(len(str(value)) <= _LONG for row in rows for value in row.values()):
+    if all(type(value) is not str or len(value) <= _LONG for row in rows for value in row.values()):
         insert_rows(connection, table, rows)
     else:
         connection.execute(insert(table), [dict(row) for row in rows])

@@ -4,6 +4,9 @@ A revision is never edited once released; a change is a further one. Views hold 
 made anew after every upgrade, and no revision mentions them.
 """
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010")
+REVISIONS = (
+    *("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010"),
+    "0011",
+)
 """Their names in order; the last one is today's schema."""
 VERSION_TABLE = "skipjack_fleet_version"

@@ -32,7 +32,8 @@ def upgrade() -> None:
         if name not in there:
             column = sa.Column(name, ShortText(16), nullable=False, server_default=default)
             op.add_column("jobs", column)
-    if any(one["name"] == _INDEX for one in sa.inspect(connection).get_indexes("jobs")):
+    indexed = _indexed(connection)
+    if indexed and "kind" not in indexed:
         op.drop_index(_INDEX, "jobs")
     old = f"CONSTRAINT {_OLD_UNIQUE} UNIQUE (label, problem, device, solver)"
     new = (
@@ -41,8 +42,9 @@ def upgrade() -> None:
     )
     if not dialect_of(connection).redefine(connection, "jobs", old, new):
         _alter(connection)
-    order = ("state", "label", sa.text("priority DESC"), "failures", "losses", "id", "device")
-    op.create_index(_INDEX, "jobs", [*order, "kind", "driver"])
+    if not _indexed(connection):
+        order = ("state", "label", sa.text("priority DESC"), "failures", "losses", "id", "device")
+        op.create_index(_INDEX, "jobs", [*order, "kind", "driver"])
     for statement in (
         "UPDATE jobs SET driver = 'miopen' WHERE solver = 'miopen' OR searcher = 'miopen'",
         "UPDATE jobs SET searcher = 'auto' WHERE searcher = 'miopen'",
@@ -50,6 +52,12 @@ def upgrade() -> None:
         "UPDATE jobs SET solver = 'auto' WHERE solver IN ('find', 'kernels')",
     ):
         op.execute(statement)
+
+
+def _indexed(connection: sa.Connection) -> list[str | None]:
+    """The columns of the index of waiting jobs; none if there is no such index."""
+    found = {one["name"]: one for one in sa.inspect(connection).get_indexes("jobs")}
+    return list(found[_INDEX]["column_names"]) if _INDEX in found else []
 
 
 def _alter(connection: sa.Connection) -> None:
