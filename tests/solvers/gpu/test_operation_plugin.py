@@ -16,7 +16,9 @@ from skipjack.gpu.artifact import unpack
 from skipjack.gpu.describing import describe_gpu
 from skipjack.gpu.plan import Launch, from_slots
 from skipjack.operations import get, parse
+from skipjack.operations import registry as known_operations
 from skipjack.operations.normalization import Softmax
+from skipjack.solvers import registry as known_solvers
 from skipjack.solvers.gpu.triton_rows import TritonRows
 from skipjack.solvers.vendor.torch_functions import has_function
 
@@ -28,9 +30,13 @@ HOPPER = describe_gpu("sm_90/132")
 
 @pytest.fixture(scope="module", autouse=True)
 def leaky() -> Iterator[None]:
-    """Loaded here and in every worker that is started from now on."""
+    """Loaded here and in every worker that is started from now on; unknown to other tests."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plugins, "_loaded", {})
+        for registry in (known_operations, known_solvers):
+            patch.setattr(registry, "_known", dict(registry._known))
         patch.setenv(plugins.VARIABLE, "")
+        patch.setenv(plugins.FOLDERS, "")
         plugins.load((str(PLUGIN),))
         patch.setenv(plugins.VARIABLE, str(PLUGIN))
         yield
