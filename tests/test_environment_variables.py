@@ -32,7 +32,7 @@ BY_COMPUTED_NAME = {
 """Files that read variables whose names are no literals."""
 WHOLE = {
     "children.py": "copied to workers",
-    "cli/dumps/tuning.py": "AutoTune's variables, translated to ours",
+    "cli/dumps/variables.py": "AutoTune's variables, translated to ours",
     "cli/programs/launching.py": "copied to the program that is started",
     "execute/commands.py": "copied to commands",
     "fleet/engines/ray_driver.py": "copied to Ray's processes",
