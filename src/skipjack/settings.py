@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from skipjack.errors import MalformedError, StorageError, UsageError
-from skipjack.reading import parse_toml, read_plain, whole_number
+from skipjack.reading import parse_toml, quoted, read_plain, whole_number
 
 CONFIG_FILE = "config.toml"
 ARTIFACTS = "artifacts"
@@ -181,6 +181,8 @@ def _banks(value: object) -> tuple[Path, ...]:
 
 def expanded(path: str | Path) -> Path:
     """The path with the home directory that ``~`` or ``~name`` stands for."""
+    if "\0" in str(path):
+        raise UsageError(f"{quoted(str(path))} has a null character, which no path can have")
     try:
         return Path(path).expanduser()
     except RuntimeError:

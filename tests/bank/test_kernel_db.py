@@ -110,9 +110,10 @@ def test_what_is_no_gain_is_not_kept_as_one(odd: object) -> None:
     assert gain_of(told) == {"ratio": 1.5, "low": None, "high": 2}
 
 
-def test_damaged_code_is_not_given_out(path: Path) -> None:
+@pytest.mark.parametrize("data", [b"other code", "a text", 3])
+def test_damaged_code_is_not_given_out(path: Path, data: object) -> None:
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE artifacts SET data = ?", (b"other code",))
+        connection.execute("UPDATE artifacts SET data = ?", (data,))
     with KernelDb.open(path) as db, pytest.raises(CorruptFileError, match="damaged"):
         db.code(next(db.records()))
 

@@ -70,7 +70,8 @@ def test_every_variable_has_its_effect(tmp_path: Path, user_dir: Path) -> None:
     assert second["aten::mm"] == ("bank_hit", "")
     again = shown(program.run(*both, TUNE_OPS_NAME="mm", REPEAT_TUNE="True"))
     assert again["aten::mm"][0] in ("bank_update", "bank_reserved") and again["aten::mm"][1]
-    assert program.run(ENABLE_TUNE_BANK="False") is None  # plain PyTorch
+    plain = program.run(ENABLE_TUNE_BANK="False")
+    assert plain is not None and (plain.policy, plain.rows) == ("off", ())
     dumped = program.run(*both, ENABLE_TUNE_DUMP="True", TUNE_DUMP_PATH="dump")
     assert {status for status, _ in shown(dumped).values()} <= {"bank_hit", "vendor"}
     assert list((tmp_path / "dump").glob("logsoftmax-24x32-*/problem.json"))

@@ -46,7 +46,11 @@ FOUND: dict[str, tuple[bytes, ...]] = {
     "launch plan": (b'{"fill": ["@scratch", [], 64], "size": 1, "byte": 0}', DEEP),
     "GPU artifact": (b"skipjack gpu artifact\n" + b"\x88\x13\0\0\0\0\0\0" + DEEP,),
     "record of a cluster": (b"-1", b'{"format": 1, "nodes": [], "head": "a", "ip": 1}'),
-    "URL of a store": (b"sqlite:///~nobody1/x", b"mysql+pymysql://user@[::1]/d\xbc"),
+    "URL of a store": (
+        b"sqlite:///~nobody1/x",
+        b"sqlite:///~\0/x.db",
+        b"mysql+pymysql://user@[::1]/d\xbc",
+    ),
     "record of a node": (b'"x"', DEEP),
 }
 

@@ -13,7 +13,7 @@ from skipjack.core.device import Device
 from skipjack.core.problem import Problem
 from skipjack.core.study import Study
 from skipjack.core.trial import Candidate, Status, Trial
-from skipjack.errors import NewerFormatError, StorageError
+from skipjack.errors import CorruptFileError, NewerFormatError, StorageError
 from skipjack.ledger import (
     BuildRecord,
     CandidateKey,
@@ -93,6 +93,32 @@ def test_starting_again_continues(ledger: Ledger, study: Study) -> None:
     assert (first.tells, again.tells) == (0, 3)
     assert again == replace(first, tells=3)
     assert ledger.trials(study.id) == TRIALS
+
+
+@pytest.mark.parametrize("spoilt", ["''", "'312022e6'", "CAST(x'ff' AS TEXT)"])
+def test_a_study_whose_protocol_was_spoilt_continues(
+    ledger: Ledger, study: Study, spoilt: str
+) -> None:
+    first = ledger.start_study(study, 1)
+    with sqlite3.connect(ledger.path) as connection:
+        connection.execute(f"UPDATE studies SET protocol = {spoilt}")
+    connection.close()
+    assert ledger.start_study(study, 1) == first
+    assert ledger.studies() == [first]
+
+
+def test_a_study_that_is_not_found_after_it_was_written_is_damage(
+    ledger: Ledger, study: Study
+) -> None:
+    ledger.start_study(study, 1)
+    with sqlite3.connect(ledger.path) as connection:
+        connection.execute(
+            "CREATE TRIGGER lost AFTER INSERT ON epochs BEGIN DELETE FROM epochs; END"
+        )
+        connection.execute("DELETE FROM epochs")
+    connection.close()
+    with pytest.raises(CorruptFileError, match=r"damaged \(study .* is not found\); move it"):
+        ledger.start_study(study, 1)
 
 
 def test_a_study_says_all_about_itself(ledger: Ledger, study: Study) -> None:

@@ -222,6 +222,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_read(dump: Dump) -> None:
         "newer": json.dumps({**record, "format": 9}),
         "unknown": json.dumps({**record, "problem": "frobnicate:4"}),
         "negative": json.dumps({**record, "calls": -1}),
+        "endless": json.dumps({**record, "calls": 3, "default_ns": 1e308}),
         "odd": json.dumps({**record, "device": "a b"}),
     }.items():
         (dump.folder / name).mkdir()
@@ -231,7 +232,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_read(dump: Dump) -> None:
     (dump.folder / "other" / "default.o").touch()
     contents = read_dump(dump.folder)
     assert [one.problem for _, one, _ in contents.problems] == [MATMUL]
-    names = ["cut", "negative", "newer", "odd", "other", "unknown"]
+    names = ["cut", "endless", "negative", "newer", "odd", "other", "unknown"]
     assert len(contents.damaged) == len(names)
     for name, sentence in zip(names, contents.damaged, strict=True):
         assert sentence.startswith(str(dump.folder / name)) and "\n" not in sentence

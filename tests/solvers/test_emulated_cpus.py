@@ -31,6 +31,8 @@ def run_on(cpu: str, script: str = emulated_cpu.__file__, *arguments: str) -> An
         pytest.skip("this Python is no program for x86-64")
     environment = {**os.environ, "QEMU_LOG_FILENAME": os.devnull}
     environment.pop(llvm.LEVEL_VARIABLE, None)
+    # It may name kernels for the real CPU, which NumPy's OpenBLAS would run on the emulated one.
+    environment.pop("OPENBLAS_CORETYPE", None)
     command = [QEMU, "-cpu", cpu, sys.executable, "-P", script, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, f"exit code {done.returncode}: {done.stderr[-2000:]}"

@@ -172,12 +172,14 @@ class KernelDb:
     def code(self, record: KernelRecord) -> bytes:
         """Machine code whose digest was checked."""
         row = self._row("SELECT data FROM artifacts WHERE digest = ?", record.artifact)
-        if row is None or hashlib.sha256(row[0]).hexdigest() != record.artifact:
+        data = row[0] if row else None
+        # SQLite holds a value of any type in any column.
+        if not isinstance(data, bytes) or hashlib.sha256(data).hexdigest() != record.artifact:
             raise CorruptFileError(
                 f"{self.path} is damaged: the code of {record.problem} is not what was put there; "
                 "export it again"
             )
-        return bytes(row[0])
+        return data
 
     def _row(self, query: str, *values: str) -> tuple[Any, ...] | None:
         with _sentences(self.path), self._reading:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.core.trial import Trial
-from skipjack.errors import StorageError
+from skipjack.errors import CorruptFileError, StorageError
 from skipjack.ledger import checking, collecting, facts, rows, studies
 from skipjack.ledger.collecting import Collected
 from skipjack.ledger.connection import (
@@ -143,6 +143,11 @@ class Ledger:
         with self.writing():
             studies.start(self._connection, study, solver_version, self._now())
         found = self._select(studies.STUDIES.format(where="WHERE studies.id = ?"), (study.id,))
+        if not found:
+            raise CorruptFileError(
+                f"the ledger {self.path} is damaged (study {study.id} was written and is not "
+                "found); move it elsewhere, and the next run starts a new one"
+            )
         # Its id is a digest of the study: whatever else the row says, this is what was asked for.
         return rows.study_record({**found[0], **rows.study_columns(study)})
 

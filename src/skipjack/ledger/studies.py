@@ -44,7 +44,12 @@ STUDIES = f"""
 def start(connection: sqlite3.Connection, study: Study, solver_version: int, now: str) -> None:
     """Add a study with its first epoch, or a new epoch if the solver has a newer version."""
     rows.insert(connection, "protocols", rows.protocol_rows([study.protocol.key], now))
-    rows.insert(connection, "studies", [rows.study_row(study, now)])
+    row = rows.study_row(study, now)
+    rows.insert(connection, "studies", [row])
+    # A fault may have spoilt it in the row that was there; its log would be lost with it.
+    connection.execute(
+        "UPDATE studies SET protocol = :protocol WHERE id = :id AND protocol <> :protocol", row
+    )
     recorded = _current_epoch(connection, study.id)
     if recorded is None or recorded[0] < solver_version:
         _add_epoch(connection, (study.id, solver_version, 0), now)

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +22,7 @@ from skipjack.operations import parse
 from skipjack.reading import INT64, read_json, read_plain
 from skipjack.runtime.dumps.default_kernel import default_kernel
 from skipjack.runtime.dumps.problem import (
+    LONGEST_NS,
     DumpedProblem,
     checked_format,
     folder_name,
@@ -102,7 +102,7 @@ class Dump:
         op: str = "",
     ) -> None:
         """Count calls of a problem; `default_ns` is what one of them takes without Skipjack."""
-        timed = default_ns is not None and isfinite(default_ns) and default_ns >= 0.0
+        timed = default_ns is not None and 0.0 <= default_ns <= LONGEST_NS
         new = DumpedProblem(
             *(problem.key, device.name, device.class_key, calls),
             calls if timed else 0,

@@ -23,6 +23,8 @@ FORMAT = 1
 _LONGEST_NAME = 80
 """Characters of a key that a folder's name has; the digest behind it tells keys apart."""
 _LARGEST_FILE = 1 << 22
+LONGEST_NS = float(INT64)
+"""Of a call: 292 years. The time of as many calls as can be counted is finite then."""
 _ODD = re.compile(r"[^A-Za-z0-9=,._-]+")
 
 
@@ -123,7 +125,7 @@ def dumped_of(data: bytes, where: str = "") -> DumpedProblem:
     for name in ("calls", "timed_calls", "default_ns"):
         one = document.get(name)
         if one is not None and not one.null:
-            one.number(least=0.0)
+            one.number(least=0.0, most=LONGEST_NS)
     try:
         parse_device_name(found.device)
     except UsageError as error:
