@@ -22,8 +22,7 @@ from skipjack.fleet.engines.local import LocalEngine
 from skipjack.fleet.records import Label, Plan
 from skipjack.fleet.runs import RunRequest
 from skipjack.fleet.states import Stage
-from skipjack.fleet.store.jobs.problems import NewProblem
-from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.store import NewProblem, open_store
 from skipjack.interrupt import Interrupt
 from skipjack.native import cpu
 from skipjack.settings import Settings
@@ -45,9 +44,9 @@ def build(home: Path, jobs: int) -> None:
     plans = [Plan(key, name, "microkernel", "random", 0, _TRIALS, _TRIALS) for key in keys]
     settings = Settings(home)
     with open_store(_url(home), settings=settings) as store:
-        store.add_problems([NewProblem(key, "matmul", "", "f32") for key in keys], _LABEL)
-        store.add_jobs(Label(_LABEL, "bench"), plans)
-        store.add_jobs(Label(_WARM_UP, "bench"), plans[:_WARMING])
+        store.problems.add([NewProblem(key, "matmul", "", "f32") for key in keys], _LABEL)
+        store.jobs.add(Label(_LABEL, "bench"), plans)
+        store.jobs.add(Label(_WARM_UP, "bench"), plans[:_WARMING])
     _run(home, (Stage.BUILD,), len(cpu.usable_cores()), 0)
 
 
@@ -66,7 +65,7 @@ def _run(home: Path, stages: tuple[Stage, ...], builders: int, evaluators: int) 
     engine = LocalEngine(settings, builders, evaluators)
     with open_store(_url(home), settings=settings) as store, engine:
         for label in (_WARM_UP, _LABEL):
-            Coordinator(store, engine, RunRequest(label, stages)).run(Interrupt())
+            Coordinator(store.queue, engine, RunRequest(label, stages)).run(Interrupt())
 
 
 def _url(home: Path) -> str:

@@ -15,12 +15,10 @@ from skipjack.fleet.records import Label, Plan, Want
 from skipjack.fleet.runs import RunRequest
 from skipjack.fleet.settlements import settlement_of
 from skipjack.fleet.states import Stage, State
-from skipjack.fleet.store.jobs.problems import NewProblem
-from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.store import NewProblem, Store, open_store
 from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.sql.dialect import engine_for
 from skipjack.fleet.store.sql.urls import database_url
-from skipjack.fleet.store.store import Store
 from skipjack.fleet.task import Outcome
 from skipjack.interrupt import Interrupt
 from skipjack.native import cpu
@@ -56,7 +54,7 @@ class Fleet:
         label = built_jobs(self.store, jobs, cpu.detect(1))
         # One batch is worked on while the next one is claimed.
         request = RunRequest(label, (Stage.EVALUATE,), most_ahead=2 * batch, most_claimed=batch)
-        summary = Coordinator(self.store, self._engine, request).run(Interrupt())
+        summary = Coordinator(self.store.queue, self._engine, request).run(Interrupt())
         if summary.counts != {State.EVALUATED: jobs}:
             raise RuntimeError(f"not all jobs of {label} are evaluated: {dict(summary.counts)}")
         return told_in(self._url, label, self._settings)
@@ -92,12 +90,12 @@ def built_jobs(
     """A new label with so many jobs, of each of which the same came as of `built`; its name."""
     label = f"bench_{next(_labels)}"
     keys = [f"matmul:{size}x8x8" for size in range(1, jobs + 1)]
-    store.add_problems([NewProblem(key, "matmul", "", "f32") for key in keys], "bench")
-    store.add_jobs(Label(label, "bench"), [Plan(key, device.name) for key in keys])
-    machine = store.register(Host("builder", 1, 1 << 30, (device,)), "none")
-    owner = store.sign_in(ProcessIdentity("builder", 1), 600.0)
+    store.problems.add([NewProblem(key, "matmul", "", "f32") for key in keys], "bench")
+    store.jobs.add(Label(label, "bench"), [Plan(key, device.name) for key in keys])
+    machine = store.queue.register(Host("builder", 1, 1 << 30, (device,)), "none")
+    owner = store.queue.sign_in(ProcessIdentity("builder", 1), 600.0)
     want = Want(machine.id, "build", count=at_once)
-    while claimed := store.claim(owner, Stage.BUILD, [want], label=label):
+    while claimed := store.queue.claim(owner, Stage.BUILD, [want], label=label):
         outcomes = [
             replace(built, job=task.job) if built else empty_outcome(task) for _, task in claimed
         ]
@@ -105,6 +103,6 @@ def built_jobs(
             settlement_of(claim, Done(claim.slot, claim.job, outcome))
             for (claim, _), outcome in zip(claimed, outcomes, strict=True)
         ]
-        store.settle(owner, settlements)
-    store.sign_out(owner, "all is built")
+        store.queue.settle(owner, settlements)
+    store.queue.sign_out(owner, "all is built")
     return label

@@ -30,7 +30,7 @@ from fleet_template import Template, real_job
 from skipjack.fleet.coordinator import Coordinator
 from skipjack.fleet.runs import RunRequest
 from skipjack.fleet.states import Stage
-from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.store import open_store
 from skipjack.interrupt import Interrupt
 from skipjack.native import cpu
 from skipjack.testing.servers import PostgreSQL
@@ -68,7 +68,7 @@ def coordinate(share: Share) -> Record:
     )
     with open_store(share.url) as store:
         request = RunRequest(share.label, (Stage.EVALUATE,), wait=True)
-        summary = Coordinator(store, engine, request).run(interrupt)
+        summary = Coordinator(store.queue, engine, request).run(interrupt)
     used = resource.getrusage(resource.RUSAGE_SELF)
     return {
         "busy_s": engine.busy_s,

@@ -56,11 +56,11 @@ def _libraries() -> Record:
 
 def summarize_label(user: Path, label: str) -> list[Record]:
     """A line for each finished job."""
-    from skipjack.fleet.store.opening import open_store
+    from skipjack.fleet.store import open_store
     from skipjack.settings import load_settings
 
     with open_store(settings=load_settings(user_dir=str(user))) as store:
-        return [line(dict(result.job.result or {})) for result in store.results(label)]
+        return [line(dict(result.job.result or {})) for result in store.results.jobs(label)]
 
 
 def line(result: Record) -> Record:

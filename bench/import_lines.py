@@ -19,8 +19,7 @@ from pathlib import Path
 
 from skipjack.fleet.importing import ImportOptions, import_file
 from skipjack.fleet.importing.lines import line_blocks
-from skipjack.fleet.store.jobs.problems import Added, NewProblem
-from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.store import Added, NewProblem, Problems, open_store
 
 _COMMAND = (
     "MIOpen(HIP): Command [LogCmdConvolution] ./bin/MIOpenDriver conv -n {n} -c {c} -H {h} -W {w} "
@@ -28,10 +27,13 @@ _COMMAND = (
 )
 
 
-class NoStore:
+class NoProblems(Problems):
     """Takes everything and keeps nothing."""
 
-    def add_problems(
+    def __init__(self) -> None:
+        pass
+
+    def add(
         self,
         problems: Iterable[NewProblem],
         tag: str,
@@ -112,11 +114,11 @@ def measure(form: str, lines: int) -> dict[str, object]:
             read = sum(len(block) for block, _ in line_blocks(file))
         reading = time.process_time() - started
         options = ImportOptions(tag="bench")
-        import_file(NoStore(), path, options)
+        import_file(NoProblems(), path, options)
         parsing = time.process_time() - started - 2 * reading
         with open_store(f"sqlite:///{folder}/fleet.sqlite") as store:
             started, began = time.process_time(), time.perf_counter()
-            report = import_file(store, path, options)
+            report = import_file(store.problems, path, options)
             whole, seconds = time.process_time() - started, time.perf_counter() - began
     assert read == lines == report.lines == report.understood
     steps = {"read": reading, "parse": parsing, "store": whole - reading - parsing}

@@ -83,7 +83,7 @@ class Fleet:
 
     entries: tuple[BankEntry, ...]
 
-    def results(self, label: str) -> Iterator[JobResult]:
+    def jobs(self, label: str) -> Iterator[JobResult]:
         for number, entry in enumerate(self.entries):
             with Ledger.in_memory() as ledger:
                 before = ledger.snapshot()

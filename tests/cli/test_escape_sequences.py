@@ -70,17 +70,17 @@ def test_control_characters_are_spelled_out_and_all_else_is_left_alone() -> None
 
 def test_names_and_reasons_of_the_store(said: Command) -> None:
     with open_store() as store:
-        store.add_problems([NewProblem("matmul:8x8x8:f32", "matmul", "", "f32")], "tag")
-        store.add_jobs(Label("label", "me"), [Plan("matmul:8x8x8:f32", "znver4/1")])
-        with store._engine.begin() as connection:  # as somebody with another program may
+        store.problems.add([NewProblem("matmul:8x8x8:f32", "matmul", "", "f32")], "tag")
+        store.jobs.add(Label("label", "me"), [Plan("matmul:8x8x8:f32", "znver4/1")])
+        with store.database.engine.begin() as connection:  # as somebody with another program may
             connection.execute(update(tables.labels).values(name=EVIL))
             connection.execute(update(tables.problem_tags).values(tag=EVIL))
-        machine = store.register(Host(EVIL, 1, 1, (Device("cpu", "znver4", 1),)), "local")
-        owner = store.sign_in(ProcessIdentity("head", 1), 60.0)
-        ((claim, _),) = store.claim(owner, Stage.BUILD, [Want(machine.id, "b")])
+        machine = store.queue.register(Host(EVIL, 1, 1, (Device("cpu", "znver4", 1),)), "local")
+        owner = store.queue.sign_in(ProcessIdentity("head", 1), 60.0)
+        ((claim, _),) = store.queue.claim(owner, Stage.BUILD, [Want(machine.id, "b")])
         coloured = f"\x1b[31m{EVIL}\x1b[0m"
-        store.settle(owner, [Settlement(claim, Failed(EVIL), log=coloured)])
-        store.abort(machine=EVIL)
+        store.queue.settle(owner, [Settlement(claim, Failed(EVIL), log=coloured)])
+        store.jobs.abort(machine=EVIL)
     check(said("status"))
     check(said("status", "-l", EVIL, "--jobs"))
     check(said("store", "machines"))

@@ -29,21 +29,21 @@ def store(user_dir: Path) -> Iterator[Store]:
 
 def worked_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> Claim:
     """A job whose builder says a line whenever somebody waits, and is done after the last."""
-    store.add_problems([NewProblem("relu:64:f32", "relu")], "t")
-    store.add_jobs(Label("L", "me"), [Plan("relu:64:f32", "znver4/1")])
-    machine = store.register(Host("gpu7", 8, 1), "local")
-    owner = store.sign_in(ProcessIdentity("gpu7", 1), 60.0)
-    ((claim, _),) = store.claim(owner, Stage.BUILD, [Want(machine.id, "b")], label="L")
+    store.problems.add([NewProblem("relu:64:f32", "relu")], "t")
+    store.jobs.add(Label("L", "me"), [Plan("relu:64:f32", "znver4/1")])
+    machine = store.queue.register(Host("gpu7", 8, 1), "local")
+    owner = store.queue.sign_in(ProcessIdentity("gpu7", 1), 60.0)
+    ((claim, _),) = store.queue.claim(owner, Stage.BUILD, [Want(machine.id, "b")], label="L")
     said: list[str] = []
 
     def pause(seconds: float) -> None:
         text = "".join(f"{line}\n" for line in LINES[: len(said) + 1])
         if len(said) < len(LINES):
             said.append(LINES[len(said)])
-            store.note_logs(owner, [RunningLog(claim.job, claim.attempt, text)])
+            store.queue.note_logs(owner, [RunningLog(claim.job, claim.attempt, text)])
         elif seconds:
             done = Settlement(claim, Built(), log=f"{text}done\n", overheard=True)
-            assert not store.settle(owner, [done])
+            assert not store.queue.settle(owner, [done])
 
     pause(1.0)
     monkeypatch.setattr(jobs, "time", SimpleNamespace(sleep=pause))

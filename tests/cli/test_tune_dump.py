@@ -148,7 +148,7 @@ def test_a_dump_becomes_problems_of_the_fleet(
     from skipjack.fleet.store.opening import open_store
 
     with open_store(f"sqlite:///{tmp_path}/fleet.sqlite") as store:
-        jobs = [job.plan.problem for job in store.jobs(label="train")]
+        jobs = [job.plan.problem for job in store.jobs.find(label="train")]
     assert jobs == ["matmul:8x8x8:f32", "relu:64:f32", "add:64:f32"]
 
 

@@ -107,8 +107,8 @@ def fleet(user_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     (shipped / "gfx90878.HIP.fdb.txt").write_text(FIND_DB_LINE.format(8))
     Path("golden").mkdir()
     with open_store() as store:
-        store.add_registration(Registration("gpu56", "other", device="gfx900/56", gpus=1))
-        store.register(Host("gpu7", 8, 2**34), "local")
+        store.registrations.add(Registration("gpu56", "other", device="gfx900/56", gpus=1))
+        store.queue.register(Host("gpu7", 8, 2**34), "local")
     assert not run("import", "-f", "all.txt", "-t", "myTag", "--recurrent")
     for label in LABELS:
         assert not run("load", "-t", "myTag", "-l", label)
@@ -157,17 +157,17 @@ def test_lines_that_load_everything_leave_out_no_kind_of_convolution(
         label = line.rest[line.rest.index("-l") + 1]
         assert not run("load", *line.rest)
         with open_store() as store:
-            loaded = {job.plan.problem.partition(":")[0] for job in store.jobs(label=label)}
+            loaded = {job.plan.problem.partition(":")[0] for job in store.jobs.find(label=label)}
         assert {"conv2d", "conv3d", "conv_transpose2d"} <= loaded, line.text
 
 
 def test_the_queries_tell_what_they_are_for(user_dir: Path) -> None:
     problems = [f"relu:{size}:f32" for size in (64, 128, 256)]
     with open_store() as store:
-        store.add_problems([NewProblem(key, "relu") for key in problems], "t")
-        gpu7 = store.register(Host("gpu7", 8, 2**34), "local").id
+        store.problems.add([NewProblem(key, "relu") for key in problems], "t")
+        gpu7 = store.queue.register(Host("gpu7", 8, 2**34), "local").id
         for label in ("myLabel", "others"):
-            store.add_jobs(Label(label, "me"), [Plan(key, "gfx900/56") for key in problems])
+            store.jobs.add(Label(label, "me"), [Plan(key, "gfx900/56") for key in problems])
     failed = {"stage": "evaluate", "reason": "it broke", "gpu": "3", "eval_machine": gpu7}
     engine = create_engine(f"sqlite:///{user_dir / 'fleet.sqlite'}")
     with engine.begin() as connection:

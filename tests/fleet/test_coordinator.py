@@ -96,9 +96,9 @@ class PlayedEngine:
 def store(tmp_path: Path, user_dir: Path) -> Iterator[Store]:
     with open_store(f"sqlite:///{tmp_path}/fleet.sqlite") as opened:
         keys = [f"matmul:{n}x8x8:f32" for n in range(8, 13)]
-        opened.add_problems([NewProblem(key, "matmul", "", "f32") for key in keys], "t")
+        opened.problems.add([NewProblem(key, "matmul", "", "f32") for key in keys], "t")
         plans = [Plan(key, "znver4/1", budget=4, round=2) for key in keys]
-        opened.add_jobs(Label("l", "me"), plans)
+        opened.jobs.add(Label("l", "me"), plans)
         yield opened
 
 
@@ -106,16 +106,16 @@ REQUEST = RunRequest("l", lease_s=4.0, linger_s=0.1)
 
 
 def run(store: Store, engine: PlayedEngine, request: RunRequest = REQUEST) -> RunSummary:
-    return Coordinator(store, engine, request).run(Interrupt())
+    return Coordinator(store.queue, engine, request).run(Interrupt())
 
 
 def test_jobs_go_through_their_rounds_to_the_end(store: Store) -> None:
     summary = run(store, PlayedEngine())
     assert dict(summary.counts) == {State.EVALUATED: 5}
     assert summary.settled == {"built": 10, "told": 5, "finished": 5}
-    story = [line.event for line in store.story(1)]
+    story = [line.event for line in store.jobs.story(1)]
     assert story == ["claimed", "built", "claimed", "told"] * 2
-    assert store.job(1).gpu == "cpu1"
+    assert store.jobs.get(1).gpu == "cpu1"
 
 
 def test_a_builder_alone_leaves_what_it_built_for_others(store: Store) -> None:
@@ -126,10 +126,10 @@ def test_a_builder_alone_leaves_what_it_built_for_others(store: Store) -> None:
 
 
 def test_a_run_for_some_devices_leaves_the_jobs_of_others(store: Store) -> None:
-    store.add_jobs(Label("l", "me"), [Plan("matmul:8x8x8:f32", "skylake/1")])
+    store.jobs.add(Label("l", "me"), [Plan("matmul:8x8x8:f32", "skylake/1")])
     summary = run(store, PlayedEngine(), replace(REQUEST, devices=("znver4/1",)))
     assert dict(summary.counts) == {State.EVALUATED: 5}
-    assert dict(store.live("l")) == {State.NEW: 1, State.EVALUATED: 5}
+    assert dict(store.queue.live("l")) == {State.NEW: 1, State.EVALUATED: 5}
 
 
 def test_a_run_for_a_machine_is_evaluated_there_alone(store: Store) -> None:
@@ -147,13 +147,13 @@ def test_what_a_worker_has_said_so_far_is_written_down(store: Store) -> None:
             return [RunningLog(task.job, task.attempt, "halfway there") for task in self.given[:1]]
 
         def poll(self, timeout_s: float) -> list[Done]:
-            self.slow = not (self.given and store.log(self.given[0].job))
+            self.slow = not (self.given and store.jobs.log(self.given[0].job))
             return super().poll(timeout_s)
 
     engine = Talking()
     summary = run(store, engine)
     assert dict(summary.counts) == {State.EVALUATED: 5}
-    assert [log.text for log in store.log(engine.given[0].job)] == ["halfway there"]
+    assert [log.text for log in store.jobs.log(engine.given[0].job)] == ["halfway there"]
 
 
 def test_two_windows_that_run_at_once_wait_for_each_other(store: Store, tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_two_windows_that_run_at_once_wait_for_each_other(store: Store, tmp_path
         window.start()
         run(store, PlayedEngine(), replace(REQUEST, stages=(Stage.BUILD,), wait=True))
         window.join(30)
-    assert dict(store.live("l")) == {State.EVALUATED: 5}
+    assert dict(store.queue.live("l")) == {State.EVALUATED: 5}
 
 
 def test_workers_that_vanish_cost_a_retry_and_nothing_else(store: Store) -> None:
@@ -176,7 +176,7 @@ def test_workers_that_vanish_cost_a_retry_and_nothing_else(store: Store) -> None
     summary = run(store, PlayedEngine(dies_once))
     assert dict(summary.counts) == {State.EVALUATED: 5}
     assert summary.settled["lost"] == 5
-    reasons = [line.reason for line in store.story(1) if line.event == "lost"]
+    reasons = [line.reason for line in store.jobs.story(1) if line.event == "lost"]
     assert reasons == ["killed"]
 
 
@@ -190,10 +190,10 @@ def test_a_worker_that_always_fails_ends_in_an_error_with_its_stage_and_reason(
 
     summary = run(store, PlayedEngine(fails))
     assert dict(summary.counts) == {State.EVALUATED: 4, State.ERROR: 1}
-    standing = store.job(3).standing
+    standing = store.jobs.get(3).standing
     assert (standing.stage, standing.reason) == (Stage.EVALUATE, "the disk is full")
-    assert [text.text for text in store.log(3)][-1] == "no space"
-    assert sum(line.event == "failed" for line in store.story(3)) == MOST_FAILURES
+    assert [text.text for text in store.jobs.log(3)][-1] == "no space"
+    assert sum(line.event == "failed" for line in store.jobs.story(3)) == MOST_FAILURES
 
 
 def test_a_machine_that_keeps_failing_is_set_aside_and_named(store: Store) -> None:
@@ -203,10 +203,10 @@ def test_a_machine_that_keeps_failing_is_set_aside_and_named(store: Store) -> No
     summary = run(store, PlayedEngine(fails))
     assert summary.idle_machines and "no compiler" in summary.idle_machines[0]
     assert summary.counts.get(State.NEW) or summary.counts.get(State.ERROR)
-    (machine,) = store.machines()
+    (machine,) = store.machines.all()
     assert machine.set_aside
-    store.resume(machine="here")
-    store.reset("l", State.ERROR, State.NEW)
+    store.jobs.resume(machine="here")
+    store.jobs.reset("l", State.ERROR, State.NEW)
     assert dict(run(store, PlayedEngine()).counts) == {State.EVALUATED: 5}
 
 
@@ -235,7 +235,7 @@ def test_a_machine_whose_workers_are_lost_pauses_says_so_and_goes_on(
     summary = run(store, OneByOne(dies_twice), request)
     assert dict(summary.counts) == {State.EVALUATED: 5}
     assert any("here pauses for 0.2 s: 5 workers in a row were lost" in note for note in notes)
-    (machine,) = store.machines()
+    (machine,) = store.machines.all()
     assert (machine.set_aside, machine.losses) == ("", 0)
 
 
@@ -244,15 +244,17 @@ def test_an_abort_stops_what_runs_and_resume_goes_on(store: Store, tmp_path: Pat
     engine.slow = True
     interrupt = Interrupt()
     with open_store(f"sqlite:///{tmp_path}/fleet.sqlite") as other:
-        thread = threading.Thread(target=Coordinator(other, engine, REQUEST).run, args=(interrupt,))
+        thread = threading.Thread(
+            target=Coordinator(other.queue, engine, REQUEST).run, args=(interrupt,)
+        )
         thread.start()
         _until(lambda: bool(engine.given))
-        store.abort(label="l", reason="not now")
+        store.jobs.abort(label="l", reason="not now")
         _until(lambda: set(engine.cancelled) >= {task.job for task in engine.given})
         thread.join(30)
-    assert dict(store.live("l")) == {State.ABORTED: 5}
+    assert dict(store.queue.live("l")) == {State.ABORTED: 5}
     assert dict(run(store, PlayedEngine()).counts) == {State.ABORTED: 5}
-    store.resume(label="l")
+    store.jobs.resume(label="l")
     assert dict(run(store, PlayedEngine()).counts) == {State.EVALUATED: 5}
 
 
@@ -279,33 +281,33 @@ def test_ctrl_c_gives_everything_back_at_once(store: Store) -> None:
     engine.slow = True
     interrupt = Interrupt()
     threading.Timer(0.5, lambda: setattr(interrupt, "requested", True)).start()
-    summary = Coordinator(store, engine, REQUEST).run(interrupt)
+    summary = Coordinator(store.queue, engine, REQUEST).run(interrupt)
     assert summary.interrupted
-    assert dict(store.live("l")) == {State.NEW: 5}
-    assert store.job(1).standing.failures == store.job(1).standing.losses == 0
+    assert dict(store.queue.live("l")) == {State.NEW: 5}
+    assert store.jobs.get(1).standing.failures == store.jobs.get(1).standing.losses == 0
 
 
 def test_what_a_dead_coordinator_held_is_done_by_another(store: Store) -> None:
-    machine = store.register(HOST, "played")
-    dead = store.sign_in(ProcessIdentity("gone", 1), 0.3)
-    assert store.claim(dead, Stage.BUILD, [Want(machine.id, "b", count=5)], label="l")
+    machine = store.queue.register(HOST, "played")
+    dead = store.queue.sign_in(ProcessIdentity("gone", 1), 0.3)
+    assert store.queue.claim(dead, Stage.BUILD, [Want(machine.id, "b", count=5)], label="l")
     time.sleep(0.5)
     summary = run(store, PlayedEngine())
     assert dict(summary.counts) == {State.EVALUATED: 5}
-    assert sum(line.event == "lost" for line in store.story(1)) == 1
+    assert sum(line.event == "lost" for line in store.jobs.story(1)) == 1
 
 
 def test_what_a_killed_coordinator_of_this_machine_held_is_not_waited_for(store: Store) -> None:
     killed = subprocess.Popen(["sleep", "600"])
     process = replace(this_process(), pid=killed.pid, began=began(killed.pid))
-    machine = store.register(HOST, "played")
-    dead = store.sign_in(process, 600.0)
-    assert store.claim(dead, Stage.BUILD, [Want(machine.id, "b", count=5)], label="l")
+    machine = store.queue.register(HOST, "played")
+    dead = store.queue.sign_in(process, 600.0)
+    assert store.queue.claim(dead, Stage.BUILD, [Want(machine.id, "b", count=5)], label="l")
     killed.kill()
     killed.wait()
     summary = run(store, PlayedEngine())
     assert dict(summary.counts) == {State.EVALUATED: 5}
-    assert "ended without signing out" in store.story(1)[1].reason
+    assert "ended without signing out" in store.jobs.story(1)[1].reason
 
 
 def _until(true: Callable[[], bool], within_s: float = PATIENCE_S) -> None:
@@ -317,7 +319,7 @@ def _until(true: Callable[[], bool], within_s: float = PATIENCE_S) -> None:
 
 def test_an_answer_to_an_earlier_claim_is_not_taken_for_this_one(store: Store) -> None:
     """The job was given away while a worker had it, and came back with another attempt."""
-    machine = store.register(HOST, "played")
+    machine = store.queue.register(HOST, "played")
     late: list[Outcome] = []
 
     class Stubborn(PlayedEngine):
@@ -341,19 +343,19 @@ def test_an_answer_to_an_earlier_claim_is_not_taken_for_this_one(store: Store) -
 
     def disturb() -> None:
         _until(lambda: bool(engine.given))
-        store.abort(machine="here")
-        store.resume(machine="here")
+        store.jobs.abort(machine="here")
+        store.jobs.resume(machine="here")
         _until(lambda: len(engine.given) > 5 or bool(engine.cancelled))
         engine.slow = False
 
-    with open_store(store._engine.url.render_as_string()) as other:
+    with open_store(store.database.engine.url.render_as_string()) as other:
         thread = threading.Thread(target=disturb)
         thread.start()
-        summary = Coordinator(other, engine, REQUEST).run(Interrupt())
+        summary = Coordinator(other.queue, engine, REQUEST).run(Interrupt())
         thread.join(30)
     assert dict(summary.counts) == {State.EVALUATED: 5}
-    assert machine.id == store.machines()[0].id
-    assert all(text.text != "late" for job in range(1, 6) for text in store.log(job))
+    assert machine.id == store.machines.all()[0].id
+    assert all(text.text != "late" for job in range(1, 6) for text in store.jobs.log(job))
 
 
 def test_a_result_that_the_store_cannot_take_does_not_keep_others_from_it(store: Store) -> None:
@@ -363,11 +365,11 @@ def test_a_result_that_the_store_cannot_take_does_not_keep_others_from_it(store:
 
     summary = run(store, PlayedEngine(odd))
     assert summary.counts[State.EVALUATED] == 4
-    assert "cannot be stored" in store.job(2).standing.reason
+    assert "cannot be stored" in store.jobs.get(2).standing.reason
 
 
 def test_jobs_for_a_device_that_nobody_builds_for_wait(store: Store) -> None:
-    store.add_jobs(Label("g", "me"), [Plan("matmul:8x8x8:f32", "gfx900/56")])
+    store.jobs.add(Label("g", "me"), [Plan("matmul:8x8x8:f32", "gfx900/56")])
     summary = run(store, PlayedEngine(), replace(REQUEST, label="g"))
     assert dict(summary.counts) == {State.NEW: 1}
     assert summary.unbuildable == ("gfx900/56",)
@@ -377,7 +379,7 @@ def test_jobs_of_miopen_pass_any_builder(store: Store, tmp_path: Path) -> None:
     """Triton does not know the device, and nobody has seen one."""
     ours, theirs = "matmul:8x8x8:f32", "matmul:9x8x8:f32"
     jobs = [Plan(ours, "gfx900/56"), Plan(theirs, "gfx900/56", "miopen", driver="miopen")]
-    store.add_jobs(Label("g", "me"), jobs)
+    store.jobs.add(Label("g", "me"), jobs)
     engine = PlayedEngine()
     summary = run(store, engine, replace(REQUEST, label="g", stages=(Stage.BUILD,)))
     assert dict(summary.counts) == {State.NEW: 1, State.BUILT: 1}
@@ -386,7 +388,9 @@ def test_jobs_of_miopen_pass_any_builder(store: Store, tmp_path: Path) -> None:
     bundle = export_bundle(store, Wanted("g"), tmp_path / "jobs.skj")
     assert (bundle.jobs, bundle.runnable) == (1, 1)
     real = Device("hip", "gfx900", 56, "Vega 10", features=("xnack-",))
-    machine = store.register(Host("gpu7", 8, 1, (real,)), "played")
-    owner = store.sign_in(ProcessIdentity("gpu7", 1), 60.0)
-    ((_, task),) = store.claim(owner, Stage.EVALUATE, [Want(machine.id, "e", (real,))], label="g")
+    machine = store.queue.register(Host("gpu7", 8, 1, (real,)), "played")
+    owner = store.queue.sign_in(ProcessIdentity("gpu7", 1), 60.0)
+    ((_, task),) = store.queue.claim(
+        owner, Stage.EVALUATE, [Want(machine.id, "e", (real,))], label="g"
+    )
     assert task.device == real, "what was passed on was built for no other"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -31,13 +32,13 @@ TUNED = [
 @pytest.fixture
 def store(user_dir: Path) -> Iterator[Store]:
     with open_store(f"sqlite:///{user_dir / 'fleet.sqlite'}") as opened:
-        opened.add_problems([NewProblem(key, "matmul", "", "f32") for key in KEYS], "t")
-        opened.add_jobs(Label("l", "me"), TUNED)
+        opened.problems.add([NewProblem(key, "matmul", "", "f32") for key in KEYS], "t")
+        opened.jobs.add(Label("l", "me"), TUNED)
         yield opened
 
 
 def plans(store: Store, kind: JobKind) -> list[Plan]:
-    return [plan for plan in store.plans_of("l") if plan.kind is kind]
+    return [plan for plan in store.labels.plans("l") if plan.kind is kind]
 
 
 def test_every_problem_on_every_device_gets_one_find_with_the_largest_budget(store: Store) -> None:
@@ -50,7 +51,7 @@ def test_every_problem_on_every_device_gets_one_find_with_the_largest_budget(sto
 
 
 def test_finds_and_kernels_are_made_for_some_devices(store: Store) -> None:
-    store.add_jobs(Label("l", "me"), [Plan(KEYS[0], "skylake/1")])
+    store.jobs.add(Label("l", "me"), [Plan(KEYS[0], "skylake/1")])
     assert make_finds(store, "l", devices=["skylake/1"]).made == 1
     assert [plan.device for plan in plans(store, JobKind.FIND)] == ["skylake/1"]
     assert make_searches(store, "l", devices=["skylake/1"]).made == 0
@@ -77,6 +78,10 @@ class Judged:
     def __init__(self, store: Store, versions: Mapping[str, int | None]) -> None:
         self._store, self._versions = store, versions
 
+    @property
+    def results(self) -> Self:
+        return self
+
     def winners(self, label: str) -> dict[tuple[str, str], Known]:
         return {
             (key, HERE.name): Known("nest", {}, version) for key, version in self._versions.items()
@@ -84,11 +89,6 @@ class Judged:
 
     def packed(self, label: str) -> dict[tuple[str, str], Known]:
         return {(KEYS[0], HERE.name): Known("rows", {})}
-
-    def add_jobs(
-        self, label: Label, plans: Iterable[Plan], *, priority: int = 0, epoch: int = 0
-    ) -> object:
-        return self._store.add_jobs(label, plans, priority=priority, epoch=epoch)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._store, name)
@@ -105,6 +105,6 @@ def test_winners_are_packed_and_fresh_ones_begin_as_if_started_over(store: Store
     judged = Judged(store, {KEYS[0]: find_solver("nest").version})
     packed = make_kernels(judged, "l", fresh=True)  # type: ignore[arg-type]
     assert (packed.made, packed.left_out) == (1, 1)
-    (job,) = [job for job in store.jobs(label="l") if job.plan.kind is JobKind.KERNELS]
+    (job,) = [job for job in store.jobs.find(label="l") if job.plan.kind is JobKind.KERNELS]
     assert (job.plan.problem, job.standing.epoch) == (KEYS[0], 1)
-    assert store.live("l", JobKind.KERNELS) == {State.NEW: 1}
+    assert store.queue.live("l", JobKind.KERNELS) == {State.NEW: 1}

@@ -7,7 +7,9 @@ import subprocess
 import sys
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Iterator
+from itertools import count
 from pathlib import Path
+from typing import Any, Self
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,7 +21,6 @@ from skipjack.fleet.importing import (
     ImportOptions,
     ImportProgress,
     ImportReport,
-    ProblemStore,
     import_file,
     import_lines,
     importer,
@@ -27,6 +28,7 @@ from skipjack.fleet.importing import (
 )
 from skipjack.fleet.importing.lines import LONGEST, line_blocks
 from skipjack.fleet.store.jobs.problems import Added, NewProblem
+from skipjack.fleet.store.jobs.repositories import Problems
 from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.store import Store
 
@@ -44,13 +46,17 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-class Memory:
-    """A store for those tests that are about lines."""
+class Memory(Problems):
+    """A store's problems for those tests that are about lines."""
 
     def __init__(self) -> None:
         self.keys: set[str] = set()
 
-    def add_problems(
+    @property
+    def problems(self) -> Self:
+        return self
+
+    def add(
         self,
         problems: Iterable[NewProblem],
         tag: str,
@@ -73,12 +79,12 @@ def memory() -> Memory:
 
 
 def keys(store: Store, tag: str | None = "t") -> list[str]:
-    return [row.key for row in store.problems(tag=tag)]
+    return [row.key for row in store.problems.find(tag=tag)]
 
 
-def take(store: ProblemStore, text: str | bytes, options: ImportOptions = TAG) -> ImportReport:
+def take(store: Store | Memory, text: str | bytes, options: ImportOptions = TAG) -> ImportReport:
     report = import_lines(
-        store, io.BytesIO(text if isinstance(text, bytes) else text.encode()), options
+        store.problems, io.BytesIO(text if isinstance(text, bytes) else text.encode()), options
     )
     adds_up(report)
     return report
@@ -272,7 +278,7 @@ def test_recurrent_problems_can_be_asked_for(store: Store) -> None:
     options = ImportOptions(tag="x", recurrent=True, source="customer A", model="resnet50")
     take(store, "relu:64\n")
     take(store, "relu:65\n", options)
-    assert [row.key for row in store.problems(recurrent=True)] == ["relu:65:f32"]
+    assert [row.key for row in store.problems.find(recurrent=True)] == ["relu:65:f32"]
 
 
 @pytest.mark.parametrize(
@@ -295,9 +301,9 @@ def test_wrong_options_are_refused_at_once(wrong: dict[str, object]) -> None:
 
 def test_a_file_that_cannot_be_read_is_named(store: Store, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot read .*nowhere\.txt: No such file"):
-        import_file(store, tmp_path / "nowhere.txt", TAG)
+        import_file(store.problems, tmp_path / "nowhere.txt", TAG)
     with pytest.raises(UsageError, match=r"cannot read .*: Is a directory"):
-        import_file(store, tmp_path, TAG)
+        import_file(store.problems, tmp_path, TAG)
     with pytest.raises(UsageError, match="cannot write"):
         take(store, "relu:64", ImportOptions(report=tmp_path / "no" / "report"))
 
@@ -306,7 +312,7 @@ def test_progress_reaches_the_end(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "all.txt"
     path.write_text("relu:64\nrelu:65")
     said: list[ImportProgress] = []
-    import_file(store, path, TAG, progress=said.append)
+    import_file(store.problems, path, TAG, progress=said.append)
     assert said[-1] == ImportProgress(2, 2, path.stat().st_size, path.stat().st_size)
 
 
@@ -316,20 +322,18 @@ def test_an_interrupted_import_leaves_whole_chunks_and_can_be_run_again(
     monkeypatch.setattr(importer, "CHUNK", 3)
     text = "".join(f"relu:{number}\n" for number in range(1, 11)).encode()
 
-    class Interrupted(Store):
-        calls = 0
+    calls = count(1)
 
-    def add(*given: object, **more: object) -> object:
-        Interrupted.calls += 1
-        if Interrupted.calls == 3:
+    def add(*given: Any, **more: Any) -> object:
+        if next(calls) == 3:
             raise KeyboardInterrupt
-        return real(*given, **more)  # type: ignore[arg-type]
+        return real(*given, **more)
 
-    real = store.add_problems
+    real = store.problems.add
     with monkeypatch.context() as patched:
-        patched.setattr(store, "add_problems", add)
+        patched.setattr(store.problems, "add", add)
         with pytest.raises(KeyboardInterrupt):
-            import_lines(store, io.BytesIO(text), TAG)
+            import_lines(store.problems, io.BytesIO(text), TAG)
     assert len(keys(store)) == 6
     report = take(store, text)
     assert (report.imported, report.duplicates) == (4, 6)
@@ -394,7 +398,7 @@ def test_two_imports_at_once_are_one(tmp_path: Path) -> None:
         "from skipjack.fleet.store.opening import open_store\n"
         "importer.CHUNK = 500\n"
         "with open_store(sys.argv[1]) as store:\n"
-        "    report = import_file(store, sys.argv[2], ImportOptions(tag='t'))\n"
+        "    report = import_file(store.problems, sys.argv[2], ImportOptions(tag='t'))\n"
         "print(json.dumps(report.to_json()))\n"
     )
     command = [sys.executable, "-c", script, url, str(path)]
@@ -411,7 +415,7 @@ def test_nothing_of_real_lists_is_rejected(store: Store) -> None:
     paths = [*_BESIDE.glob("driver/[!L]*.txt"), *_BESIDE.glob("miopen/*.fdb.txt")]
     assert paths
     for path in paths:
-        report = import_file(store, path, TAG)
+        report = import_file(store.problems, path, TAG)
         adds_up(report)
         assert not report.bad, path
         assert report.understood + report.not_applicable

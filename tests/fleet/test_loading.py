@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Self
 
 import pytest
 
@@ -33,7 +35,23 @@ class Known:
     devices: dict[str, Device] = field(default_factory=lambda: {HERE: REAL})
     asked: dict[str, object] = field(default_factory=dict)
 
-    def problems(
+    @property
+    def problems(self) -> Self:
+        return self
+
+    @property
+    def machines(self) -> Self:
+        return self
+
+    @property
+    def jobs(self) -> Self:
+        return self
+
+    @property
+    def labels(self) -> SimpleNamespace:
+        return SimpleNamespace(plans=lambda label: self.plans)
+
+    def find(
         self,
         *,
         tag: str | None = None,
@@ -46,9 +64,6 @@ class Known:
         self.asked["operations"] = sorted(operations)
         yield ProblemRow(1, CONV, "conv2d", "fwd", "f32", False)
         yield ProblemRow(2, MATMUL, "matmul", "", "f32", False)
-
-    def plans_of(self, label: str) -> list[Plan]:
-        return self.plans
 
     def stale(self, device: Device, toolchain: str, problem_ids: Iterable[int]) -> set[int]:
         self.asked["toolchain"] = toolchain

@@ -53,8 +53,8 @@ class Fleet:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._machine = store.register(Host("host", 2, 1 << 30, (DEVICE,)), "local").id
-        self._owner = store.sign_in(ProcessIdentity("host", 1), 60.0)
+        self._machine = store.queue.register(Host("host", 2, 1 << 30, (DEVICE,)), "local").id
+        self._owner = store.queue.sign_in(ProcessIdentity("host", 1), 60.0)
         self._workers: dict[Stage, Worker] = {
             Stage.BUILD: make_worker(Stage.BUILD),
             Stage.EVALUATE: make_worker(Stage.EVALUATE, gpu="hip:0"),
@@ -64,13 +64,15 @@ class Fleet:
         """Do all jobs of a kind, and give those that are evaluated."""
         for stage, worker in self._workers.items():
             want = Want(self._machine, str(stage), (DEVICE,), 10)
-            for claim, task in self.store.claim(self._owner, stage, [want], label="L", kind=kind):
+            for claim, task in self.store.queue.claim(
+                self._owner, stage, [want], label="L", kind=kind
+            ):
                 outcome = worker.perform(task)
                 assert not outcome.failed and not outcome.inapplicable, outcome
-                self.store.settle(
+                self.store.queue.settle(
                     self._owner, [settlement_of(claim, Done(claim.slot, claim.job, outcome))]
                 )
-        done = self.store.jobs(label="L", state=State.EVALUATED)
+        done = self.store.jobs.find(label="L", state=State.EVALUATED)
         return [job for job in done if job.plan.kind is kind]
 
     def close(self) -> None:
@@ -90,9 +92,9 @@ def fleet(user_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 def test_a_label_is_searched_ranked_and_packed_by_miopen(fleet: Fleet, tmp_path: Path) -> None:
     store, listed = fleet.store, tmp_path / "list.txt"
     listed.write_text(LINES)
-    import_file(store, listed, ImportOptions("net"))
+    import_file(store.problems, listed, ImportOptions("net"))
     planned = plan_jobs(store, Selection(tag="net"), Terms((DEVICE.name,), "miopen"))
-    store.add_jobs(Label("L", "me"), planned.plans)
+    store.jobs.add(Label("L", "me"), planned.plans)
     searched = fleet.run(JobKind.TUNE)
     lines = [job.result["miopen"]["find_db"][0] for job in searched if job.result]
     assert {line.split("=")[0] for line in lines} == set(KEYS)
@@ -107,7 +109,7 @@ def test_a_label_is_searched_ranked_and_packed_by_miopen(fleet: Fleet, tmp_path:
     packed = fleet.run(JobKind.KERNELS)
     kernels = [job.result["miopen"]["kernels"] for job in packed if job.result]
     digests = [one["digest"] for (one,) in kernels]
-    fetched = store.artifacts(digests)
+    fetched = store.results.artifacts(digests)
     assert not fetched.lost and all(b"code of Conv" in code for code in fetched.whole.values())
 
     assert make_kernels(store, "L").again == 0, "it is what was ranked"
@@ -116,7 +118,7 @@ def test_a_label_is_searched_ranked_and_packed_by_miopen(fleet: Fleet, tmp_path:
     assert fleet.run(JobKind.KERNELS) and make_kernels(store, "L").again == 0
 
     with Ledger.open(tmp_path / "ledger") as ledger:
-        done = project(store, "L", ledger, Bank.open(tmp_path / "bank"))
+        done = project(store.results, "L", ledger, Bank.open(tmp_path / "bank"))
     assert (done.jobs, done.rows, done.entries) == (6, 0, 0), "its times are no measurements"
 
 
@@ -134,18 +136,18 @@ def _rank_otherwise(store: Store, job: Job) -> None:
         mine = update(table).where(table.c.id == job.id)
         connection.execute(mine.values(result=json.dumps(changed)))
 
-    store._transaction(write)
+    store.database.transaction(write)
 
 
 def test_a_label_with_jobs_of_ours_is_ranked_by_us(fleet: Fleet, tmp_path: Path) -> None:
     listed = tmp_path / "list.txt"
     listed.write_text(LINES)
-    import_file(fleet.store, listed, ImportOptions("net"))
+    import_file(fleet.store.problems, listed, ImportOptions("net"))
     for wish in ("miopen", "auto"):
         planned = plan_jobs(fleet.store, Selection(tag="net"), Terms((DEVICE.name,), wish))
-        fleet.store.add_jobs(Label("L", "me"), planned.plans)
+        fleet.store.jobs.add(Label("L", "me"), planned.plans)
     assert make_finds(fleet.store, "L").made == 2
-    plans = fleet.store.plans_of("L")
+    plans = fleet.store.labels.plans("L")
     assert {plan.driver for plan in plans if plan.kind is JobKind.FIND} == {""}
 
 
@@ -154,7 +156,7 @@ def test_jobs_for_gpus_that_triton_does_not_know_are_miopens_alone(
 ) -> None:
     listed = tmp_path / "list.txt"
     listed.write_text(LINES + "matmul:64x64x64:f16\n")
-    import_file(fleet.store, listed, ImportOptions("net"))
+    import_file(fleet.store.problems, listed, ImportOptions("net"))
     everything = Selection(everything=True)
     with pytest.raises(UsageError, match="MIOpen itself may: --solver miopen"):
         plan_jobs(fleet.store, everything, Terms(("gfx900/56",)))

@@ -86,7 +86,7 @@ class Finished:
 
     entries: tuple[BankEntry, ...]
 
-    def results(self, label: str) -> Iterator[JobResult]:
+    def jobs(self, label: str) -> Iterator[JobResult]:
         for number, one in enumerate(self.entries):
             plan = Plan(PROBLEM.key, "znver4/1", one.solver)
             yield JobResult(Job(number, label, plan, Standing(State.EVALUATED)), [facts_of(one)])
@@ -187,8 +187,8 @@ def test_the_command_speaks_of_unknown_and_unfinished_labels(
     skipjack: Callable[..., CompletedProcess[str]], user_dir: Path
 ) -> None:
     with open_store(f"sqlite:///{user_dir / 'fleet.sqlite'}") as store:
-        store.add_problems([NewProblem(PROBLEM.key, "matmul")], "t")
-        store.add_jobs(Label("resnet", "ann"), [Plan(PROBLEM.key, "znver4/1")])
+        store.problems.add([NewProblem(PROBLEM.key, "matmul")], "t")
+        store.jobs.add(Label("resnet", "ann"), [Plan(PROBLEM.key, "znver4/1")])
     unknown = skipjack("bank", "build", "-l", "resnett")
     assert (unknown.returncode, "did you mean resnet?" in unknown.stderr) == (2, True)
     early = skipjack("bank", "build", "-l", "resnet", "--json")

@@ -212,7 +212,7 @@ def _make_store(path: Path) -> object:
     from skipjack.fleet.store.opening import open_store
 
     with open_store(f"sqlite:///{path}") as store:
-        return store.machines()
+        return store.machines.all()
 
 
 def _own_store(data: bytes, directory: Path) -> object:
@@ -221,7 +221,7 @@ def _own_store(data: bytes, directory: Path) -> object:
     path = _emptied(directory / "store") / "fleet.sqlite"
     path.write_bytes(data)
     with open_store(f"sqlite:///{path}") as store:
-        return store.labels(), store.machines()
+        return store.labels.all(), store.machines.all()
 
 
 # Bundles

@@ -263,8 +263,11 @@ def test_jobs_are_made_of_what_still_no_bank_knows(user_dir: Path, skipjack: Com
     assert json.loads(said.stdout)["jobs"] == 2
     assert "1 problem missed on other devices of the same name" in said.stderr
     with open_store() as store:
-        assert [plan.problem for plan in store.plans_of("tonight")] == ["add:2:f32", "add:1:f32"]
-        assert {plan.budget for plan in store.plans_of("tonight")} == {2}
+        assert [plan.problem for plan in store.labels.plans("tonight")] == [
+            "add:2:f32",
+            "add:1:f32",
+        ]
+        assert {plan.budget for plan in store.labels.plans("tonight")} == {2}
     assert "2 were there already" in skipjack("load", "--misses", "-l", "tonight").stdout
 
 
@@ -284,7 +287,7 @@ def test_what_programs_miss_is_in_the_store_once(user_dir: Path) -> None:
     assert len(misses_of(settings, (cpu.detect(),), unsent=True).plans) == 1
     assert miss_sender.send(settings) == 1
     with open_store() as store:
-        assert len(store.plans_of("misses")) == 3
+        assert len(store.labels.plans("misses")) == 3
 
 
 def test_a_program_that_ends_at_once_has_told_the_fleet(
@@ -298,7 +301,7 @@ def test_a_program_that_ends_at_once_has_told_the_fleet(
         assert time.monotonic() < deadline
         time.sleep(0.05)
     with open_store() as store:
-        assert [plan.problem for plan in store.plans_of("misses")] == [KEY]
+        assert [plan.problem for plan in store.labels.plans("misses")] == [KEY]
 
 
 def test_a_fleet_that_cannot_be_reached_is_one_warning(

@@ -99,7 +99,7 @@ def merge_ledger(path: Path) -> None:
 
 def open_own_store(path: Path) -> None:
     with open_store(f"sqlite:///{path}") as store:
-        store.labels()
+        store.labels.all()
 
 
 def open_own_ledger(path: Path) -> None:

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 
 from skipjack.fleet.records import Job, Label, Machine
 from skipjack.fleet.states import State
-from skipjack.fleet.store.jobs.labels import LabelSummary
-from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.store import Store
+from skipjack.fleet.store import LabelSummary, Store, open_store
 from skipjack.settings import Settings
 
 
@@ -96,18 +94,18 @@ def status(
     request = request or StatusRequest()
     opened = nullcontext(store) if store else open_store(settings=settings, to_read=True)
     with opened as known:
-        label = known.label(request.label) if request.label is not None else None
+        label = known.labels.get(request.label) if request.label is not None else None
         if request.is_overview:
-            return FleetOverview(known.url_for_people, known.labels(), _idle(known))
+            return FleetOverview(known.url_for_people, known.labels.all(), _idle(known))
         where = {"label": request.label, "device": request.device}
         if request.jobs:
-            return JobListing(known.jobs(**where, state=request.state, limit=request.limit))
-        counts = known.counts(**where, by=list(request.by), state=request.state)
+            return JobListing(known.jobs.find(**where, state=request.state, limit=request.limit))
+        counts = known.jobs.counts(**where, by=list(request.by), state=request.state)
         return JobCounts(label, request.by, counts, _idle(known))
 
 
 def _idle(store: Store) -> Idle:
-    registered, workers = store.registrations(), store.machines()
+    registered, workers = store.registrations.all(), store.machines.all()
     seen = {one.name for one in workers}
     unseen = [
         Machine(0, one.name, aborted=one.aborted, set_aside=one.disabled_why)
@@ -117,6 +115,6 @@ def _idle(store: Store) -> Idle:
     return Idle(
         [*workers, *unseen],
         {one.name for one in registered if not one.enabled},
-        store.stopped_devices(),
-        store.stopped_architectures(),
+        store.machines.stopped_devices(),
+        store.machines.stopped_architectures(),
     )

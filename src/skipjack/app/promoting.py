@@ -20,8 +20,7 @@ from skipjack.fleet.release.promote.promoting import Promoted
 from skipjack.fleet.release.promote.promoting import promote as promote_files
 from skipjack.fleet.release.promote.promotions import Promotion, Promotions
 from skipjack.fleet.release.promote.undoing import undo
-from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.store import Store
+from skipjack.fleet.store import Store, open_store
 from skipjack.settings import Settings
 
 

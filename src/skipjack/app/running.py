@@ -18,8 +18,7 @@ from skipjack.fleet.host import machine_name
 from skipjack.fleet.records import JobKind
 from skipjack.fleet.runs import LEASE_S, LINGER_S, RunProgress, RunRequest, RunSummary
 from skipjack.fleet.states import Stage, State
-from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.store import Store
+from skipjack.fleet.store import Store, open_store
 from skipjack.interrupt import Interrupt
 from skipjack.settings import Settings
 
@@ -187,7 +186,7 @@ def _run(
     start_engine: StartEngine,
 ) -> RunResult:
     # Before workers start: a wrong name should fail at once.
-    label = store.label(options.label).name
+    label = store.labels.get(options.label).name
     request = _with_devices(store, options.request)
     _check_place(request, options)
     work = _Work(store, settings, options, start_engine, observe, interrupt)
@@ -202,23 +201,23 @@ def _run(
                 break
     finally:
         work.close()
-    unlikely = store.live(label, JobKind.FIND, request.devices).get(State.NOT_APPLICABLE, 0)
+    unlikely = store.queue.live(label, JobKind.FIND, request.devices).get(State.NOT_APPLICABLE, 0)
     packed = further if request.kind is JobKind.KERNELS else None
-    concerned = request.devices or store.devices_of(label)
+    concerned = request.devices or store.labels.devices(label)
     return RunResult(
         request,
         tuple(done),
-        tuple(name for name in store.stopped_devices() if name in concerned),
-        tuple(one.name for one in store.registrations() if not one.enabled),
+        tuple(name for name in store.machines.stopped_devices() if name in concerned),
+        tuple(one.name for one in store.registrations.all() if not one.enabled),
         packed.left_out - unlikely if packed else 0,
     )
 
 
 def _with_devices(store: Store, request: RunRequest) -> RunRequest:
     """The request with the devices that it is about; `UsageError` if no job is for them."""
-    there: Collection[str] = store.devices_of(request.label)
+    there: Collection[str] = store.labels.devices(request.label)
     if request.machine:
-        there = store.devices_at(request.machine, request.label)
+        there = store.machines.devices_at(request.machine, request.label)
         request = replace(request, devices=request.devices or tuple(there))
     for name in request.devices:
         if name not in there:
@@ -281,14 +280,14 @@ class _Work:
 
     def phase(self, request: RunRequest, further: Further | None) -> RunSummary:
         """Do the jobs of one kind."""
-        counts = self._store.live(request.label, request.kind, request.devices)
+        counts = self._store.queue.live(request.label, request.kind, request.devices)
         if further and not request.wait and _all_over(counts):
             return RunSummary(counts, {}, 0, 0.0, False)
         if self._engine is None:
             self._engine = self._start(self._options, self._settings)
             self._note_image(request.label, self._engine)
         watched = replace(request, observer=self._observe)
-        return Coordinator(self._store, self._engine, watched).run(self._interrupt)
+        return Coordinator(self._store.queue, self._engine, watched).run(self._interrupt)
 
     def _note_image(self, label: str, engine: Engine) -> None:
         """Write down which image jobs run in, and say so if others ran in another."""
@@ -387,7 +386,7 @@ def submit_run(
 
 def _make_now(options: RunOptions, settings: Settings, store: Store, dry_run: bool) -> None:
     """Make the jobs, for a run that begins elsewhere and later."""
-    store.label(options.label)  # a wrong name should fail now, not in the queue
+    store.labels.get(options.label)  # a wrong name should fail now, not in the queue
     request = _with_devices(store, options.request)
     if not dry_run:
         for _ in _phases(options, store, settings, request.devices):

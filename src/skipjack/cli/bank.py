@@ -174,7 +174,7 @@ def build(
 
     from skipjack.bank import Bank
     from skipjack.fleet.projecting import project
-    from skipjack.fleet.store.opening import open_store
+    from skipjack.fleet.store import open_store
     from skipjack.ledger import Ledger
     from skipjack.settings import load_settings
     from skipjack.storage import user_directory
@@ -182,7 +182,7 @@ def build(
     settings = load_settings()
     directory = user_directory(settings)
     with open_store(settings=settings) as store, Ledger.open(directory) as ledger:
-        done = project(store, label, ledger, Bank.open(directory))
+        done = project(store.results, label, ledger, Bank.open(directory))
     if json:
         typer.echo(dumps({"format": 1, **asdict(done)}))
         return

@@ -17,13 +17,13 @@ from dataclasses import replace
 from skipjack.errors import StorageError, StoreAwayError
 from skipjack.fleet.engine import Done, Engine, Host, Slot
 from skipjack.fleet.exchange import Ask, Exchanged
-from skipjack.fleet.job_store import JobStore
 from skipjack.fleet.pacing import Every, Pace
 from skipjack.fleet.records import Claim, Machine, Settlement, Want
 from skipjack.fleet.runs import RunProgress, RunRequest, RunSummary
 from skipjack.fleet.settlements import settlement_of
 from skipjack.fleet.states import Failed, Lost, Stage, State
 from skipjack.fleet.store.machines.devices import describable
+from skipjack.fleet.store_protocols import JobQueue
 from skipjack.fleet.task import Task
 from skipjack.interrupt import Interrupt
 from skipjack.processes import this_process
@@ -55,8 +55,8 @@ _REFUSALS = (StorageError, ValueError, OverflowError)
 class Coordinator:
     """One run of one label on one engine. Use from one thread."""
 
-    def __init__(self, store: JobStore, engine: Engine, request: RunRequest) -> None:
-        self._store, self._engine, self._request = store, engine, request
+    def __init__(self, queue: JobQueue, engine: Engine, request: RunRequest) -> None:
+        self._queue, self._engine, self._request = queue, engine, request
         self._held: dict[int, Claim] = {}
         self._machines: dict[str, Machine] = {}
         self._registered: dict[str, Host] = {}
@@ -117,14 +117,14 @@ class Coordinator:
     # leases
 
     def _sign_in(self) -> None:
-        self._owner = self._store.sign_in(this_process(), self._request.lease_s)
+        self._owner = self._queue.sign_in(this_process(), self._request.lease_s)
 
     def _leave(self, reason: str) -> None:
         """Give back what runs: another coordinator need not wait for the lease."""
         if not self._owner:
             return
         try:
-            self._store.sign_out(self._owner, reason)
+            self._queue.sign_out(self._owner, reason)
         except StorageError as error:
             log.warning("jobs are free when the lease ends, the store is away: %s", error)
 
@@ -140,7 +140,7 @@ class Coordinator:
             # Each writes up to 64 KiB: a store that many workers write to is spared.
             slower = max(1.0, len(self._held) / _FEW_LOGS)
             self._logs.every_s = min(_LOGS_EVERY_S * slower, _LOGS_AT_LEAST_S)
-        if self._sweep.due() and (freed := self._store.sweep()):
+        if self._sweep.due() and (freed := self._queue.sweep()):
             log.info("%d jobs of coordinators that are gone are free again", freed)
 
     def _write_down(self) -> None:
@@ -149,17 +149,17 @@ class Coordinator:
         ours = [heard.get((job, claim.attempt)) for job, claim in self._held.items()]
         said = [one for one in ours if one]
         if said:
-            self._store.note_logs(self._owner, said)
+            self._queue.note_logs(self._owner, said)
             self._overheard |= {one.job: one.attempt for one in said}
 
     def _register(self) -> None:
         """Say which machines we have, and hear which of them get no jobs."""
         hosts = {host.name: host for host in self._engine.hosts()}
         same = [name for name, host in hosts.items() if self._registered.get(name) == host]
-        found = self._store.seen(same) if same else []  # a thousand cost as much as one
+        found = self._queue.seen(same) if same else []  # a thousand cost as much as one
         evaluates = Stage.EVALUATE in self._request.stages
         news = [
-            self._store.register(hosts[name], self._engine.name, evaluates=evaluates)
+            self._queue.register(hosts[name], self._engine.name, evaluates=evaluates)
             for name in hosts.keys() - set(same)
         ]
         self._machines = {machine.name: machine for machine in [*found, *news]}
@@ -173,13 +173,13 @@ class Coordinator:
     def _learn_what_can_be_built(self) -> None:
         """Jobs for other devices wait for somebody who can build for them, all but MIOpen's."""
         only = self._request.devices
-        for name, seen in self._store.devices_of(self._request.label, built=True).items():
+        for name, seen in self._queue.built_for(self._request.label).items():
             if only and name not in only:
                 continue
             self._buildable[name] = seen or self._buildable.get(name) or describable(name)
 
     def _renew(self) -> None:
-        ours = self._store.renew(self._owner)
+        ours = self._queue.renew(self._owner)
         away_s, self._renewed = time.monotonic() - self._renewed, time.monotonic()
         if away_s > self._request.lease_s / 2:
             # The store was away, for the others too: let them renew before they are swept.
@@ -192,7 +192,7 @@ class Coordinator:
         self._drop([job for job, claim in self._held.items() if ours.get(job) != claim.attempt])
         if unknown := ours.keys() - self._held.keys():
             # Claimed by us, but the answer never came: the database went away in between.
-            self._store.release(self._owner, unknown, "the claim was not acknowledged")
+            self._queue.release(self._owner, unknown, "the claim was not acknowledged")
 
     def _drop(self, jobs: Sequence[int]) -> None:
         """Stop working on jobs that somebody took away: they were aborted, or are another's now."""
@@ -220,7 +220,7 @@ class Coordinator:
             return False
         label, kind = self._request.label, self._request.kind
         try:
-            exchanged = self._store.exchange(
+            exchanged = self._queue.exchange(
                 *(self._owner, settlements, asks),
                 label=label,
                 kind=kind,
@@ -247,13 +247,13 @@ class Coordinator:
         refused: list[Claim] = []
         for one in settlements:
             try:
-                refused += self._store.settle(self._owner, [one])
+                refused += self._queue.settle(self._owner, [one])
             except StoreAwayError:
                 raise
             except _REFUSALS as error:
                 log.error("the result of job %d cannot be stored: %s", one.claim.job, error)
                 failed = Failed(f"its result cannot be stored: {error}")
-                refused += self._store.settle(self._owner, [Settlement(one.claim, failed)])
+                refused += self._queue.settle(self._owner, [Settlement(one.claim, failed)])
         return refused
 
     def _hand_out(self, claimed: Sequence[tuple[Claim, Task]]) -> None:
@@ -359,14 +359,14 @@ class Coordinator:
         if missed:
             return _RETURN_S if missed & self._had else _ARRIVE_S
         if Stage.BUILD not in stages and counts.get(State.NEW, 0):
-            others = self._store.others(self._owner)
+            others = self._queue.others(self._owner)
             return math.inf if others else self._request.linger_s
         if Stage.EVALUATE not in stages and counts.get(State.BUILT, 0):
-            return math.inf if self._store.others(self._owner) else _TWICE_S
+            return math.inf if self._queue.others(self._owner) else _TWICE_S
         return _TWICE_S
 
     def _live(self) -> Mapping[State, int]:
-        return self._store.live(self._request.label, self._request.kind, self._request.devices)
+        return self._queue.live(self._request.label, self._request.kind, self._request.devices)
 
     def _idle_machines(self) -> list[str]:
         return [

@@ -4,78 +4,28 @@ one that packs the winner.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from skipjack.bank import FIND as RANKING
 from skipjack.bank import Bank
 from skipjack.core.device import Device
 from skipjack.errors import SkipjackError
-from skipjack.fleet.records import AUTO, JobKind, Known, Label, Plan
+from skipjack.fleet.records import AUTO, JobKind, Known, Plan
 from skipjack.fleet.states import State
-from skipjack.fleet.store.jobs.aborting import ResetCount
-from skipjack.fleet.store.jobs.jobs import AddedJobs
-from skipjack.fleet.store.machines.devices import SeenClass, by_name
+from skipjack.fleet.store.machines.devices import by_name
 from skipjack.fleet.toolchain import toolchain
 from skipjack.fleet.winners import same_kernel
 from skipjack.solvers import find_solver, is_known
+
+if TYPE_CHECKING:
+    from skipjack.fleet.store import Store
 
 Pair = tuple[str, str]
 """A problem's key and a device's name."""
 
 _DONE = (State.EVALUATED, State.NOT_APPLICABLE, State.ERROR)
-
-
-class Jobs(Protocol):
-    """What making jobs needs of a `Store`."""
-
-    def label(self, name: str) -> Label:
-        """The label of this name."""
-        ...
-
-    def plans_of(self, label: str) -> list[Plan]:
-        """The plans of its jobs."""
-        ...
-
-    def add_jobs(
-        self, label: Label, plans: Iterable[Plan], *, priority: int = 0, epoch: int = 0
-    ) -> AddedJobs:
-        """Add those that are not there."""
-        ...
-
-    def reset(
-        self,
-        label: str,
-        state: State,
-        to: State,
-        *,
-        device: str | None = None,
-        kind: JobKind | None = None,
-        problems: Collection[str] | None = None,
-    ) -> ResetCount:
-        """Start jobs over."""
-        ...
-
-    def take_over(self, label: str, pairs: Iterable[Pair], toolchains: Mapping[str, str]) -> int:
-        """Rankings of other labels."""
-        ...
-
-    def winners(self, label: str) -> dict[Pair, Known]:
-        """What is to be packed."""
-        ...
-
-    def packed(self, label: str) -> dict[Pair, Known]:
-        """What is."""
-        ...
-
-    def known_device(self, name: str, label: str = "") -> Device | None:
-        """The real device that a label is for, if one was seen."""
-        ...
-
-    def device_classes(self, name: str) -> list[SeenClass]:
-        """The different devices of this name that machines have."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +44,7 @@ class Further:
 
 
 def make_finds(
-    store: Jobs,
+    store: Store,
     label: str,
     *,
     fresh: bool = False,
@@ -106,61 +56,63 @@ def make_finds(
     `fresh` starts those over that are done. With `hybrid`, what has a ranking by today's solvers
     is not measured again: of another label it is taken over, and what this bank has is left out.
     """
-    owner, plans = store.label(label), _plans(store, label, devices)
+    owner, plans = store.labels.get(label), _plans(store, label, devices)
     wanted = _wanted(plans, JobKind.FIND)
     missing = _missing(wanted, plans, JobKind.FIND)
     again = _start_over(store, label, JobKind.FIND, devices) if fresh else 0
     taken = left = 0
     if hybrid is not None:
         taken = _take_over(store, label, missing)
-        missing = _missing(wanted, store.plans_of(label), JobKind.FIND) if taken else missing
+        missing = _missing(wanted, store.labels.plans(label), JobKind.FIND) if taken else missing
         unranked = [plan for plan in missing if not _banked(store, label, hybrid, plan)]
         left, missing = len(missing) - len(unranked), unranked
-    made = store.add_jobs(owner, missing).added if missing else 0
+    made = store.jobs.add(owner, missing).added if missing else 0
     return Further(len(wanted), made, again, taken, left)
 
 
-def make_searches(store: Jobs, label: str, *, devices: Sequence[str] = ()) -> Further:
+def make_searches(store: Store, label: str, *, devices: Sequence[str] = ()) -> Further:
     """Find jobs for what has no winner that could be built today; outdated rankings start over."""
-    owner, plans = store.label(label), _plans(store, label, devices)
-    winners = store.winners(label)
+    owner, plans = store.labels.get(label), _plans(store, label, devices)
+    winners = store.results.winners(label)
     lost = _without_winner(winners, _wanted(plans, JobKind.FIND))
     missing = _missing(lost, plans, JobKind.FIND)
     outdated = [(plan.problem, plan.device) for plan in lost if plan not in missing]
     again = _again(store, label, JobKind.FIND, [pair for pair in outdated if pair in winners])
     taken = _take_over(store, label, missing)
-    made = store.add_jobs(owner, missing).added if missing else 0
+    made = store.jobs.add(owner, missing).added if missing else 0
     return Further(len(lost), made, again, taken)
 
 
 def make_kernels(
-    store: Jobs, label: str, *, fresh: bool = False, devices: Sequence[str] = ()
+    store: Store, label: str, *, fresh: bool = False, devices: Sequence[str] = ()
 ) -> Further:
     """A job for each winner of the label; another winner than was packed is packed instead.
 
     So is one that was not there when its job was begun. `fresh` has all of them compiled again.
     """
-    owner, plans = store.label(label), _plans(store, label, devices)
-    wanted, winners = _wanted(plans, JobKind.KERNELS), store.winners(label)
+    owner, plans = store.labels.get(label), _plans(store, label, devices)
+    wanted, winners = _wanted(plans, JobKind.KERNELS), store.results.winners(label)
     lost = set(_without_winner(winners, wanted))
     missing = [plan for plan in _missing(wanted, plans, JobKind.KERNELS) if plan not in lost]
     if fresh:
         again = _start_over(store, label, JobKind.KERNELS, devices)
     else:
         ours = {(plan.problem, plan.device) for plan in wanted}
-        packed = {pair: known for pair, known in store.packed(label).items() if pair in ours}
+        packed = {
+            pair: known for pair, known in store.results.packed(label).items() if pair in ours
+        }
         outdated = [pair for pair, known in packed.items() if not _same(known, winners.get(pair))]
         again = _again(store, label, JobKind.KERNELS, outdated)
         won = [plan for plan in wanted if plan not in lost and not plan.by_miopen]
         pairs = [(plan.problem, plan.device) for plan in won]
         again += _again(store, label, JobKind.KERNELS, pairs, State.NOT_APPLICABLE)
-    made = store.add_jobs(owner, missing, epoch=int(fresh)).added if missing else 0
+    made = store.jobs.add(owner, missing, epoch=int(fresh)).added if missing else 0
     return Further(len(wanted), made, again, left_out=len(lost))
 
 
-def _plans(store: Jobs, label: str, devices: Sequence[str]) -> list[Plan]:
+def _plans(store: Store, label: str, devices: Sequence[str]) -> list[Plan]:
     """Those of a label, for some devices or for all."""
-    return [plan for plan in store.plans_of(label) if not devices or plan.device in devices]
+    return [plan for plan in store.labels.plans(label) if not devices or plan.device in devices]
 
 
 def _wanted(plans: Sequence[Plan], kind: JobKind) -> list[Plan]:
@@ -185,16 +137,16 @@ def _missing(wanted: Sequence[Plan], plans: Sequence[Plan], kind: JobKind) -> li
     return [plan for plan in wanted if (plan.problem, plan.device) not in there]
 
 
-def _start_over(store: Jobs, label: str, kind: JobKind, devices: Sequence[str]) -> int:
+def _start_over(store: Store, label: str, kind: JobKind, devices: Sequence[str]) -> int:
     return sum(
-        store.reset(label, state, State.NEW, device=device, kind=kind).reset
+        store.jobs.reset(label, state, State.NEW, device=device, kind=kind).reset
         for state in _DONE
         for device in devices or (None,)
     )
 
 
 def _again(
-    store: Jobs,
+    store: Store,
     label: str,
     kind: JobKind,
     pairs: Iterable[Pair],
@@ -205,7 +157,7 @@ def _again(
     for problem, device in pairs:
         by_device.setdefault(device, []).append(problem)
     return sum(
-        store.reset(label, done, State.NEW, device=device, kind=kind, problems=problems).reset
+        store.jobs.reset(label, done, State.NEW, device=device, kind=kind, problems=problems).reset
         for device, problems in by_device.items()
     )
 
@@ -215,14 +167,14 @@ def _same(packed: Known, winner: Known | None) -> bool:
     return winner is None or same_kernel(packed, winner)
 
 
-def _take_over(store: Jobs, label: str, missing: Sequence[Plan]) -> int:
+def _take_over(store: Store, label: str, missing: Sequence[Plan]) -> int:
     if not missing:
         return 0
     devices = {plan.device: _device(store, label, plan.device) for plan in missing}
     known = {name: toolchain(device) for name, device in devices.items() if device}
     ours = [plan for plan in missing if plan.device in known and not plan.by_miopen]
     pairs = [(plan.problem, plan.device) for plan in ours]
-    return store.take_over(label, pairs, known)
+    return store.jobs.take_over(label, pairs, known)
 
 
 def _without_winner(winners: Mapping[Pair, Known], wanted: Sequence[Plan]) -> list[Plan]:
@@ -239,7 +191,7 @@ def _buildable(winner: Known | None) -> bool:
     return winner.solver_version in (None, find_solver(winner.solver).version)
 
 
-def _banked(store: Jobs, label: str, bank: Bank, plan: Plan) -> bool:
+def _banked(store: Store, label: str, bank: Bank, plan: Plan) -> bool:
     device = _device(store, label, plan.device)
     entry = bank.lookup(plan.problem, device.class_key, RANKING) if device else None
     if plan.by_miopen or entry is None or not is_known(entry.solver):
@@ -247,11 +199,11 @@ def _banked(store: Jobs, label: str, bank: Bank, plan: Plan) -> bool:
     return entry.solver_version == find_solver(entry.solver).version
 
 
-def _device(store: Jobs, label: str, name: str) -> Device | None:
+def _device(store: Store, label: str, name: str) -> Device | None:
     """A real one, or what its name says; None if that says nothing here."""
-    if known := store.known_device(name, label):
+    if known := store.machines.known_device(name, label):
         return known
-    if seen := store.device_classes(name):
+    if seen := store.machines.device_classes(name):
         return seen[0].device  # as the first claim will decide
     try:
         return by_name(name)

@@ -7,17 +7,17 @@ By default a job is a problem on a device, and all solvers that promise somethin
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from skipjack.core.device import Device, parse_device_name
 from skipjack.core.dtypes import DTYPES, listed
 from skipjack.core.problem import Problem
 from skipjack.errors import UsageError
 from skipjack.fleet.records import AUTO, MIOPEN, JobKind, Plan
-from skipjack.fleet.store.jobs.problems import ProblemRow
-from skipjack.fleet.store.machines.devices import SeenClass, by_name, several, told_apart
+from skipjack.fleet.store import ProblemRow
+from skipjack.fleet.store.machines.devices import by_name, several, told_apart
 from skipjack.fleet.toolchain import toolchain
 from skipjack.gpu.architectures import KNOWN
 from skipjack.gpu.describing import named_gpu, names_gpu, refusal_of_arch
@@ -27,6 +27,9 @@ from skipjack.search import check_name
 from skipjack.solvers import every, find_solver, is_for, refusal
 from skipjack.solvers.gpu.triton_solver import TritonSolver
 from skipjack.solvers.solver import BuildingSolver, DrivingSolver, Solver
+
+if TYPE_CHECKING:
+    from skipjack.fleet.store import Store
 
 ALL = "all"
 DIRECTIONS = ("fwd", "bwd", "wrw")
@@ -86,45 +89,13 @@ class Planned:
     """Real devices that are meant, by name."""
 
 
-class Problems(Protocol):
-    """What planning reads of a `Store`."""
-
-    def problems(
-        self,
-        *,
-        tag: str | None = None,
-        operations: Sequence[str] = (),
-        recurrent: bool = False,
-        directions: Sequence[str] = (),
-        dtype: str | None = None,
-    ) -> Iterator[ProblemRow]:
-        """Those that match."""
-        ...
-
-    def plans_of(self, label: str) -> list[Plan]:
-        """The plans of a label."""
-        ...
-
-    def stale(self, device: Device, toolchain: str, problem_ids: Iterable[int]) -> set[int]:
-        """Those of which nothing is known that still holds."""
-        ...
-
-    def known_device(self, name: str, label: str = "") -> Device | None:
-        """The real device that a label is for, or without one what was seen last."""
-        ...
-
-    def device_classes(self, name: str) -> list[SeenClass]:
-        """The different devices of this name that machines have."""
-        ...
-
-
-def plan_jobs(store: Problems, selection: Selection, terms: Terms) -> Planned:
+def plan_jobs(store: Store, selection: Selection, terms: Terms) -> Planned:
     """The plans of jobs for what is selected; `UsageError` if the request makes no sense."""
     _check(selection)
     if terms.searcher is not None:
         terms = replace(terms, searcher=check_name(terms.searcher))
     rows = list(
-        store.problems(
+        store.problems.find(
             tag=selection.tag,
             operations=operations_named(selection.operations),
             recurrent=selection.recurrent,
@@ -134,7 +105,7 @@ def plan_jobs(store: Problems, selection: Selection, terms: Terms) -> Planned:
     )
     copied = list(selection.missed)
     if selection.from_label:
-        copied = store.plans_of(selection.from_label)
+        copied = store.labels.plans(selection.from_label)
     copied = [plan for plan in copied if plan.kind is JobKind.TUNE]
     devices = terms.devices or tuple(plan.device for plan in copied)
     wished = map(str.strip, (terms.solver or "").split(","))
@@ -220,27 +191,27 @@ def _copied(plans: Sequence[Plan], rows: Sequence[ProblemRow], terms: Terms) -> 
 
 
 def _stale_only(
-    store: Problems,
+    store: Store,
     rows: Sequence[ProblemRow],
     drafts: Sequence[Plan],
     targets: Mapping[str, Device],
 ) -> list[Plan]:
     ids = {row.key: row.id for row in rows}
     stale = {
-        device: store.stale(targets[device], toolchain(targets[device]), ids.values())
+        device: store.jobs.stale(targets[device], toolchain(targets[device]), ids.values())
         for device in dict.fromkeys(draft.device for draft in drafts)
     }
     return [draft for draft in drafts if ids[draft.problem] in stale[draft.device]]
 
 
-def _meant(store: Problems, name: str, selection: Selection, terms: Terms) -> Device | None:
+def _meant(store: Store, name: str, selection: Selection, terms: Terms) -> Device | None:
     """Which real device a name stands for: that of the label's other jobs, of the machine that was
     named, of this machine if nobody named a device, or the only one there is. None: nobody has seen
     any; `UsageError` if there are several.
     """
     parse_device_name(name)
-    bound = store.known_device(name, terms.label) if terms.label else None
-    found = store.device_classes(name)
+    bound = store.machines.known_device(name, terms.label) if terms.label else None
+    found = store.machines.device_classes(name)
     if terms.as_on:
         on = next((one.device for one in found if terms.as_on in one.machines), None)
         if on is None:
@@ -259,7 +230,9 @@ def _meant(store: Problems, name: str, selection: Selection, terms: Terms) -> De
     here = next((device for device in terms.here if device.name == name), None)
     if here:
         return here if found else None
-    copied = store.known_device(name, selection.from_label) if selection.from_label else None
+    copied = (
+        store.machines.known_device(name, selection.from_label) if selection.from_label else None
+    )
     if copied and any(one.device.class_key == copied.class_key for one in found):
         return copied
     raise several(name, found)

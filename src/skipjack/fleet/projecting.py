@@ -11,23 +11,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from skipjack.bank import Bank, BankEntry, Changes
 from skipjack.bank.bank import PROJECTED
 from skipjack.errors import UsageError
-from skipjack.fleet.store.jobs.jobs import JobResult
+from skipjack.fleet.store import JobResult
 from skipjack.ledger import Ledger, read_facts
 
+if TYPE_CHECKING:
+    from skipjack.fleet.store_protocols import LabelResults
+
 log = logging.getLogger(__name__)
-
-
-class Results(Protocol):
-    """What a projection reads of a `Store`."""
-
-    def results(self, label: str) -> Iterator[JobResult]:
-        """The label's evaluated jobs."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +44,11 @@ class Projection:
     """Entries of the bank that stayed, having stronger evidence."""
 
 
-def project(store: Results, label: str, ledger: Ledger, bank: Bank) -> Projection:
+def project(results: LabelResults, label: str, ledger: Ledger, bank: Bank) -> Projection:
     """Take a label's results in; doing so again changes nothing."""
     jobs = rows = 0
     found: list[BankEntry] = []
-    for result in store.results(label):
+    for result in results.jobs(label):
         jobs += 1
         rows += sum(ledger.add_facts(text) for text in result.facts)
         found += _entries(result)

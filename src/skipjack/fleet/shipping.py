@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from skipjack.bank.kernel_db import KernelRecord, gain_of
 from skipjack.errors import ProblemError, StorageError, UsageError
@@ -18,20 +18,8 @@ from skipjack.solvers.identity import definition_digest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skipjack.fleet.store.claims.artifacts import Fetched
-    from skipjack.fleet.store.jobs.verdicts import JobVerdict
-
-
-class Shelves(Protocol):
-    """What shipping reads of a `Store`."""
-
-    def verdicts(self, label: str, device: str | None = None) -> Iterator[JobVerdict]:
-        """What the label's evaluated jobs say."""
-        ...
-
-    def artifacts(self, digests: Iterable[str]) -> Fetched:
-        """Machine code that is whole and sealed."""
-        ...
+    from skipjack.fleet.store import JobVerdict
+    from skipjack.fleet.store_protocols import LabelResults
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +45,18 @@ class Winner:
         return Known(self.record.solver, self.record.config)
 
 
-def winners(store: Shelves, label: str) -> Iterator[tuple[KernelRecord, bytes]]:
+def winners(results: LabelResults, label: str) -> Iterator[tuple[KernelRecord, bytes]]:
     """The winner of each problem and device of a label, with its code."""
-    for winner in winning(store, label):
+    for winner in winning(results, label):
         record = winner.record
-        yield record, artifact(store, label, record.artifact, record.problem)
+        yield record, artifact(results, label, record.artifact, record.problem)
 
 
-def winning(store: Shelves, label: str, device: str | None = None) -> list[Winner]:
+def winning(results: LabelResults, label: str, device: str | None = None) -> list[Winner]:
     """The winner of each problem and device, as it was packed, or else as its job left it."""
     found: list[Winner] = []
     jobs = 0
-    for _, group in groupby(store.verdicts(label, device), lambda verdict: verdict.problem):
+    for _, group in groupby(results.verdicts(label, device), lambda verdict: verdict.problem):
         by_device: dict[str, list[JobVerdict]] = {}
         for verdict in group:
             jobs += 1
@@ -114,9 +102,9 @@ def _with_gain(best: Winner, same: Iterable[Winner]) -> KernelRecord:
     )
 
 
-def artifact(store: Shelves, label: str, digest: str, what: str) -> bytes:
+def artifact(results: LabelResults, label: str, digest: str, what: str) -> bytes:
     """Machine code of the store; `StorageError` says of what it was and what to do."""
-    fetched = store.artifacts([digest])
+    fetched = results.artifacts([digest])
     if digest not in fetched.whole:
         raise StorageError(
             f"the code of {what} {fetched.lost[digest]}; "

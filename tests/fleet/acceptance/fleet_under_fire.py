@@ -51,8 +51,8 @@ def load(store: Store, wanted: Sequence[Plan], label: str = LABEL) -> None:
     problems = [
         NewProblem(plan.problem, plan.problem.partition(":")[0], dtype="f32") for plan in wanted
     ]
-    store.add_problems(problems, "acceptance")
-    store.add_jobs(Label(label, "tests"), wanted)
+    store.problems.add(problems, "acceptance")
+    store.jobs.add(Label(label, "tests"), wanted)
 
 
 @dataclass(frozen=True)
@@ -136,11 +136,11 @@ class Battle:
         """Whether all jobs are over; machines that fell into disrepute are let back meanwhile."""
         try:
             with open_store(self.url) as store:
-                for machine in store.machines():
+                for machine in store.machines.all():
                     if machine.set_aside:
-                        store.resume(machine=machine.name)
+                        store.jobs.resume(machine=machine.name)
                         self._resumed += 1
-                counts = store.live(LABEL)
+                counts = store.queue.live(LABEL)
         except StorageError:
             return False  # a server that was killed recovers first
         return all(state.over for state, count in counts.items() if count)
@@ -148,7 +148,7 @@ class Battle:
     def _counts(self) -> dict[State, int]:
         self.chaos.calm()
         with open_store(self.url) as store:
-            return dict(store.live(LABEL))
+            return dict(store.queue.live(LABEL))
 
     def _left_behind(self) -> list[str]:
         left = [f"{one} is left: {one.words}" for one in survivors(self.coordinators.seen, 15.0)]
@@ -158,10 +158,10 @@ class Battle:
         """After the leases of those that were killed have expired, of which none holds a job."""
         with open_store(self.url) as store:
             deadline = time.monotonic() + 2 * self.coordinators.lease_s
-            freed = store.sweep()
-            while store.others("") and time.monotonic() < deadline:
+            freed = store.queue.sweep()
+            while store.queue.others("") and time.monotonic() < deadline:
                 time.sleep(0.2)
-            freed += store.sweep()
+            freed += store.queue.sweep()
         held = [f"{freed} jobs were still held"] if freed else []
         return held + complaints(self.url)
 

@@ -50,7 +50,7 @@ def until_something_is(state: State, url: str, within_s: float = PATIENCE_S) -> 
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         with open_store(url) as store:
-            if store.live(LABEL).get(state, 0):
+            if store.queue.live(LABEL).get(state, 0):
                 return
         time.sleep(0.1)
     pytest.fail(f"no job is {state} after {within_s:g} s")
@@ -61,9 +61,9 @@ def finish(url: str, crew: Coordinators) -> None:
     crew.tend()
     assert not crew.wait(PATIENCE_S)
     with open_store(url) as store:
-        while store.others(""):
+        while store.queue.others(""):
             time.sleep(0.2)
-        assert store.sweep() == 0
+        assert store.queue.sweep() == 0
     assert not complaints(url)
 
 
@@ -82,7 +82,7 @@ def test_a_store_without_room_ends_the_run_and_loses_nothing(
         assert "disk full" in ending and str(disk.place) in ending
         disk.make_space()
         with open_store(url) as store:
-            assert store.live(LABEL).get(State.EVALUATED, 0) < 8
+            assert store.queue.live(LABEL).get(State.EVALUATED, 0) < 8
         finish(url, crew)
         assert not crew.tracebacks
 
@@ -100,8 +100,8 @@ def test_a_machine_whose_user_directory_is_nearly_full_is_set_aside_by_name(
             assert not crew.wait(PATIENCE_S)
             (ending,) = crew.endings
             assert "machine-0" in ending and "disk nearly full" in ending
-            assert store.live(LABEL) == {State.NEW: 5}
+            assert store.queue.live(LABEL) == {State.NEW: 5}
             disk.make_space("512m")
-            store.resume(machine="machine-0")
+            store.jobs.resume(machine="machine-0")
             finish(url, crew)
             assert not crew.tracebacks

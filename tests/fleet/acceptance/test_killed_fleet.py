@@ -113,7 +113,7 @@ def stop_between_transactions(process: Process, file: str) -> None:
 
 
 def _states(store: Store) -> set[State]:
-    return {state for state, count in store.live(LABEL).items() if count}
+    return {state for state, count in store.queue.live(LABEL).items() if count}
 
 
 def until(condition: Callable[[], bool], within_s: float = PATIENCE_S) -> None:

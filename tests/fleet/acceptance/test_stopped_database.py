@@ -50,7 +50,7 @@ def until(condition: Callable[[], bool], within_s: float = PATIENCE_S) -> None:
 
 
 def count(store: Store, state: State) -> int:
-    return store.live(LABEL).get(state, 0)
+    return store.queue.live(LABEL).get(state, 0)
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,10 @@ def test_a_run_gives_up_after_its_patience_and_loses_nothing(server: Server, url
         cutting = threading.Thread(target=cut)
         cutting.start()
         with pytest.raises(StorageError, match=r"gave up after 1\.5 seconds.*cannot be used"):
-            Coordinator(store, engine, request).run(Interrupt())
+            Coordinator(store.queue, engine, request).run(Interrupt())
         cutting.join()
         assert said
         server.start()
-        summary = Coordinator(store, engine, request).run(Interrupt())
+        summary = Coordinator(store.queue, engine, request).run(Interrupt())
     assert dict(summary.counts) == {State.EVALUATED: JOBS}
     assert not complaints(url)

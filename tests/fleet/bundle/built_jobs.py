@@ -33,16 +33,16 @@ BUILDER = Host("builder1", 4, 1 << 30, (DEVICE,))
 def load(store: Store, count: int, label: str = LABEL) -> None:
     """New jobs of a label."""
     keys = [f"matmul:{n}x8x8:f32" for n in range(1, count + 1)]
-    store.add_problems([NewProblem(key, "matmul", "", "f32") for key in keys], "some")
-    store.add_jobs(Label(label, "ada"), [Plan(key, DEVICE.name) for key in keys])
+    store.problems.add([NewProblem(key, "matmul", "", "f32") for key in keys], "some")
+    store.jobs.add(Label(label, "ada"), [Plan(key, DEVICE.name) for key in keys])
 
 
 def claimed(store: Store, stage: Stage, count: int) -> tuple[str, list[Claim]]:
     """Jobs in the hands of a coordinator."""
-    owner = store.sign_in(ProcessIdentity("head", 1), 60.0)
-    machine = store.register(BUILDER, "local")
+    owner = store.queue.sign_in(ProcessIdentity("head", 1), 60.0)
+    machine = store.queue.register(BUILDER, "local")
     devices = (DEVICE,) if stage is Stage.EVALUATE else ()
-    taken = store.claim(owner, stage, [Want(machine.id, "0", devices, count)])
+    taken = store.queue.claim(owner, stage, [Want(machine.id, "0", devices, count)])
     return owner, [claim for claim, _ in taken]
 
 
@@ -55,8 +55,8 @@ def build(store: Store, count: int) -> list[int]:
         artifacts = {digest_of(data): data for data in (SHARED, own)}
         facts = read_facts(facts_of(f"built {claim.job}"))
         settlements.append(Settlement(claim, Built(), facts, tuple(artifacts), artifacts))
-    assert store.settle(owner, settlements) == []
-    store.sign_out(owner, "done")
+    assert store.queue.settle(owner, settlements) == []
+    store.queue.sign_out(owner, "done")
     return [claim.job for claim in claims]
 
 

@@ -36,16 +36,19 @@ run()
 
 def build_really(store: Store, problem: str) -> None:
     host = detect_host()
-    store.add_problems([NewProblem(problem, "add", "", "f32")], "some")
+    store.problems.add([NewProblem(problem, "add", "", "f32")], "some")
     plan = Plan(problem, host.devices[0].name, solver="nest", budget=2, round=2)
-    store.add_jobs(Label(LABEL, "ada"), [plan])
-    machine, owner = store.register(host, "local"), store.sign_in(ProcessIdentity("head", 1), 60.0)
+    store.jobs.add(Label(LABEL, "ada"), [plan])
+    machine, owner = (
+        store.queue.register(host, "local"),
+        store.queue.sign_in(ProcessIdentity("head", 1), 60.0),
+    )
     worker = make_worker(Stage.BUILD)
     try:
-        for claim, task in store.claim(owner, Stage.BUILD, [Want(machine.id, "b0")]):
+        for claim, task in store.queue.claim(owner, Stage.BUILD, [Want(machine.id, "b0")]):
             outcome = worker.perform(task)
             assert not outcome.failed
-            store.settle(owner, [settlement_of(claim, Done("b0", claim.job, outcome))])
+            store.queue.settle(owner, [settlement_of(claim, Done("b0", claim.job, outcome))])
     finally:
         worker.close()
 
@@ -81,5 +84,5 @@ def test_a_job_is_evaluated_with_numpy_and_the_device_s_packages_alone(
     assert (counts["done"], counts["failed"]) == (1, 0)
     assert not (tmp_path / "bare" / FILE_NAME).exists()
     assert import_bundle(file_store, results).finished == 1
-    (job,) = file_store.jobs(label=LABEL)
+    (job,) = file_store.jobs.find(label=LABEL)
     assert (job.standing.state, job.eval_machine) == (State.EVALUATED, "bare")

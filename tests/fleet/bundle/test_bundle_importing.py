@@ -43,7 +43,7 @@ def three(file_store: Store, jobs: Path) -> list[int]:
 def rows(store: Store) -> dict[str, list[Any]]:
     """Everything that an import might change."""
     watched = ("jobs", "rounds", "story", "logs", "artifacts", "owners", "machines")
-    with store._engine.connect() as connection:
+    with store.database.engine.connect() as connection:
         return {
             name: sorted(map(repr, connection.execute(select(tables.metadata.tables[name]))))
             for name in watched
@@ -54,15 +54,15 @@ def test_results_come_home(file_store: Store, three: list[int], jobs: Path, resu
     evaluate(file_store, jobs, results)
     told = import_bundle(file_store, results)
     assert (told.results, told.accepted, told.finished, told.refused) == (3, 3, 3, 0)
-    assert file_store.live(LABEL) == {State.EVALUATED: 3}
-    job = file_store.job(three[0])
+    assert file_store.queue.live(LABEL) == {State.EVALUATED: 3}
+    job = file_store.jobs.get(three[0])
     assert (job.trials, job.best_ns, job.eval_machine, job.gpu) == (4, 9.5, HOST.name, "0")
     assert job.result == {"outcome": "kept", "solver": "nest"}
-    claimed_line, told_line = file_store.story(three[0])[-2:]
+    claimed_line, told_line = file_store.jobs.story(three[0])[-2:]
     assert (claimed_line.event, claimed_line.machine) == ("claimed", HOST.name)
     assert claimed_line.reason.startswith("bundle ")
     assert (told_line.event, told_line.after) == ("told", "evaluated")
-    found = {result.job.id: result.facts for result in file_store.results(LABEL)}
+    found = {result.job.id: result.facts for result in file_store.results.jobs(LABEL)}
     assert [f'"told {three[0]}"' in text for text in found[three[0]]] == [False, True]
     assert told.to_json()["accepted"] == 3
 
@@ -84,7 +84,7 @@ def test_a_failure_counts_against_the_job_and_lets_it_be_tried_again(
 ) -> None:
     evaluate(file_store, jobs, results, fails=three[:1])
     import_bundle(file_store, results)
-    job = file_store.job(three[0])
+    job = file_store.jobs.get(three[0])
     assert (job.standing.state, job.standing.failures) == (State.BUILT, 1)
     assert job.standing.reason == "the device fell off the bus"
     second = results.with_name("second.skj")
@@ -99,8 +99,8 @@ def test_a_round_that_is_not_the_last_leads_to_the_next(
     evaluate(file_store, jobs, results, finished=False)
     told = import_bundle(file_store, results)
     assert (told.accepted, told.finished) == (3, 0)
-    assert file_store.live(LABEL) == {State.NEW: 3}
-    assert file_store.job(three[0]).standing.round == 1
+    assert file_store.queue.live(LABEL) == {State.NEW: 3}
+    assert file_store.jobs.get(three[0]).standing.round == 1
     assert import_bundle(file_store, results).duplicates == 3
 
 
@@ -121,7 +121,7 @@ def test_two_imports_at_once_accept_each_result_once(
         thread.join()
     assert sum(told.accepted for told in counts) == 3
     assert sum(told.duplicates for told in counts) == 9
-    assert store.job(everywhere[0]).standing.failures == 1
+    assert store.jobs.get(everywhere[0]).standing.failures == 1
 
 
 def test_the_bundle_wins_if_it_comes_before_the_coordinator_is_done(
@@ -130,12 +130,12 @@ def test_the_bundle_wins_if_it_comes_before_the_coordinator_is_done(
     evaluate(store, jobs, results)
     owner, claims = claimed(store, Stage.EVALUATE, 3)
     assert import_bundle(store, results).accepted == 3
-    assert store.renew(owner) == {}
+    assert store.queue.renew(owner) == {}
     late = [Settlement(claim, Told(True), result={"outcome": "late"}) for claim in claims]
-    assert len(store.settle(owner, late)) == 3
-    job = store.job(everywhere[0])
+    assert len(store.queue.settle(owner, late)) == 3
+    job = store.jobs.get(everywhere[0])
     assert job.result == {"outcome": "kept", "solver": "nest"}
-    events = [line.event for line in store.story(everywhere[0])]
+    events = [line.event for line in store.jobs.story(everywhere[0])]
     assert events[-4:] == ["claimed", "released", "claimed", "told"]
 
 
@@ -145,23 +145,23 @@ def test_the_coordinator_wins_if_it_was_first(
     evaluate(file_store, jobs, results)
     owner, claims = claimed(file_store, Stage.EVALUATE, 3)
     early = [Settlement(claim, Told(True), result={"outcome": "early"}) for claim in claims]
-    file_store.settle(owner, early)
+    file_store.queue.settle(owner, early)
     assert import_bundle(file_store, results).duplicates == 3
-    assert file_store.job(three[0]).result == {"outcome": "early"}
+    assert file_store.jobs.get(three[0]).result == {"outcome": "early"}
 
 
 def test_a_job_that_was_reset_refuses_what_was_found_before(
     file_store: Store, three: list[int], jobs: Path, results: Path
 ) -> None:
     evaluate(file_store, jobs, results)
-    file_store.reset(LABEL, State.BUILT, State.NEW)
+    file_store.jobs.reset(LABEL, State.BUILT, State.NEW)
     told = import_bundle(file_store, results)
     assert told.refused == 3
     assert list(told.reasons) == ["the job was reset, and its round waits to be built again"]
     build(file_store, 3)
     told = import_bundle(file_store, results)
     assert told.reasons == {"the round was built again since": 3}
-    assert file_store.live(LABEL) == {State.BUILT: 3}
+    assert file_store.queue.live(LABEL) == {State.BUILT: 3}
 
 
 def test_a_job_that_was_started_over_refuses_its_old_failures(
@@ -171,21 +171,21 @@ def test_a_job_that_was_started_over_refuses_its_old_failures(
     evaluate(file_store, jobs, first)
     evaluate(file_store, jobs, results, fails=three)
     import_bundle(file_store, first)
-    file_store.reset(LABEL, State.EVALUATED, State.NEW)
+    file_store.jobs.reset(LABEL, State.EVALUATED, State.NEW)
     build(file_store, 3)
     told = import_bundle(file_store, results)
     assert (told.accepted, told.duplicates) == (0, 3)
-    assert file_store.live(LABEL) == {State.BUILT: 3}
+    assert file_store.queue.live(LABEL) == {State.BUILT: 3}
 
 
 def test_an_aborted_label_refuses_until_it_is_resumed(
     file_store: Store, three: list[int], jobs: Path, results: Path
 ) -> None:
     evaluate(file_store, jobs, results)
-    file_store.abort(label=LABEL, reason="no more")
+    file_store.jobs.abort(label=LABEL, reason="no more")
     told = import_bundle(file_store, results)
     assert list(told.reasons) == ["the job is aborted; resume it and import again"]
-    file_store.resume(label=LABEL)
+    file_store.jobs.resume(label=LABEL)
     assert import_bundle(file_store, results).accepted == 3
 
 
@@ -200,7 +200,7 @@ def test_another_store_refuses_all(
         told = import_bundle(other, results)
         assert told.refused == 3
         assert "another store" in next(iter(told.reasons))
-        assert other.live(LABEL) == {State.BUILT: 3}
+        assert other.queue.live(LABEL) == {State.BUILT: 3}
 
 
 def test_a_damaged_bundle_or_another_key_changes_nothing(
@@ -241,5 +241,5 @@ def test_a_later_round_keeps_what_the_first_one_told(
     export(file_store, second)
     evaluate(file_store, second, results.with_name("last.skj"))
     assert import_bundle(file_store, results.with_name("last.skj")).finished == 3
-    assert file_store.job(three[0]).trials == 8
+    assert file_store.jobs.get(three[0]).trials == 8
     assert import_bundle(file_store, results).duplicates == 3

@@ -30,14 +30,14 @@ def test_a_bundle_holds_what_a_claim_would_give(store: Store, jobs: Path) -> Non
     built = build(store, 2)
     told = export(store, jobs)
     assert (told.jobs, told.artifacts, told.lost) == (2, 3, 0)
-    assert store.live(LABEL) == {State.NEW: 1, State.BUILT: 2}
+    assert store.queue.live(LABEL) == {State.NEW: 1, State.BUILT: 2}
     with Bundle.open(jobs, store.key) as bundle:
         bundled = [read_task(bundle, job).task for job in built]
-    owner = store.sign_in(ProcessIdentity("head", 1), 60.0)
+    owner = store.queue.sign_in(ProcessIdentity("head", 1), 60.0)
     _, claims = claimed(store, Stage.EVALUATE, 2)
     assert [claim.job for claim in claims] == [task.job for task in bundled]
     assert all(len(task.artifacts) == 2 and task.facts for task in bundled)
-    store.sign_out(owner, "")
+    store.queue.sign_out(owner, "")
 
 
 @pytest.mark.parametrize("of", [1, 2, 3, 7])
@@ -98,12 +98,12 @@ def test_a_job_whose_machine_code_is_damaged_is_built_again(file_store: Store, j
     damaged = update(tables.artifacts).where(
         tables.artifacts.c.data == f"the kernel of job {one}".encode()
     )
-    with file_store._engine.begin() as connection:
+    with file_store.database.engine.begin() as connection:
         connection.execute(damaged.values(data=b"something else"))
     told = export(file_store, jobs)
     assert (told.jobs, told.lost) == (1, 1)
     assert tasks_in(file_store, jobs) == [other]
-    assert file_store.job(one).standing.state is State.NEW
+    assert file_store.jobs.get(one).standing.state is State.NEW
 
 
 def test_jobs_may_be_exported_again_but_results_are_never_replaced(

@@ -44,15 +44,15 @@ def sentence(result: Result) -> str:
 def fleet(docker: StandIn, ssh: None, user_dir: Path) -> Iterator[StandIn]:
     """Three machines, one of them disabled."""
     with open_store() as store:
-        store.add_registration(Registration("gpu1", "one", device="gfx908/120", gpus=8))
-        store.add_registration(Registration("gpu2", "two", device="gfx90a/104", gpus=4))
-        store.add_registration(Registration("off", "three", enabled=False))
+        store.registrations.add(Registration("gpu1", "one", device="gfx908/120", gpus=8))
+        store.registrations.add(Registration("gpu2", "two", device="gfx90a/104", gpus=4))
+        store.registrations.add(Registration("off", "three", enabled=False))
     yield docker
 
 
 def register(name: str, host: str) -> None:
     with open_store() as store:
-        store.add_registration(Registration(name, host))
+        store.registrations.add(Registration(name, host))
 
 
 class TestBuilding:

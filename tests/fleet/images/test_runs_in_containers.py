@@ -25,9 +25,9 @@ def label(user_dir: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.delenv("SKIPJACK_PLUGINS", raising=False)  # another test's may bring a GPU
     problem = parse("matmul:24x24x24")
     with open_store() as store:
-        store.add_problems([NewProblem(problem.key, "matmul", "", "f32")], "small")
+        store.problems.add([NewProblem(problem.key, "matmul", "", "f32")], "small")
         plan = Plan(problem.key, cpu.detect().name, budget=2, round=2)
-        store.add_jobs(Label("boxed", "me"), [plan])
+        store.jobs.add(Label("boxed", "me"), [plan])
     return "boxed"
 
 
@@ -42,7 +42,7 @@ def test_a_label_is_tuned_in_containers(
     assert names == ["skipjack-build-1", "skipjack-evaluate-1"]
     assert docker.containers() == {}
     with open_store() as store:
-        assert store.label(label).image == f"my_img {ID}"
+        assert store.labels.get(label).image == f"my_img {ID}"
 
 
 def test_another_image_is_warned_of(docker: StandIn, label: str) -> None:
@@ -55,7 +55,7 @@ def test_another_image_is_warned_of(docker: StandIn, label: str) -> None:
         )
         other = note_image(store, label, Identity("other", ID))
         assert "begun with my_img sha256:aaaa" in other and "goes on with other (aaaa" in other
-        assert store.label(label).image == f"my_img {ID}"
+        assert store.labels.get(label).image == f"my_img {ID}"
 
 
 def test_images_are_for_workers_of_this_machine(skipjack: Skipjack) -> None:

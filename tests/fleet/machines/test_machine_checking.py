@@ -104,21 +104,21 @@ def test_notes_are_free_text_that_may_name_versions(note: str, found: dict[str, 
     assert noted_versions(note) == found
 
 
-class Store:
+class Labels:
     """Says something about one label."""
 
-    def label(self, name: str) -> Label:
+    def get(self, name: str) -> Label:
         return Label(name, "me", toolchain="rocm 6.2")
 
-    def devices_of(self, label: str) -> Mapping[str, bool]:
+    def devices(self, label: str) -> Mapping[str, bool]:
         return {"gfx908/120": True}
 
-    def toolchains_of(self, label: str) -> Mapping[str, Sequence[str]]:
+    def toolchains(self, label: str) -> Mapping[str, Sequence[str]]:
         return {"gfx908/120": ["t"]}
 
 
 def test_what_is_wanted_is_what_is_here_and_what_the_label_says() -> None:
-    wish = wanted(Store(), "l")
+    wish = wanted(Labels(), "l")
     assert (wish.notes, wish.devices) == ({"rocm": "6.2"}, ("gfx908/120",))
     assert {"skipjack", "python"} <= wish.versions.keys() <= {"skipjack", "python", "ray"}
 

@@ -63,8 +63,8 @@ def add_job(
     label: str = "L",
 ) -> None:
     """A job of the label in its state: evaluated if it has a result."""
-    store.add_problems([NewProblem(plan.problem, plan.problem.partition(":")[0])], "t")
-    store.add_jobs(Label(label, "ann", image="img:6.2", ticket="T-1"), [plan])
+    store.problems.add([NewProblem(plan.problem, plan.problem.partition(":")[0])], "t")
+    store.jobs.add(Label(label, "ann", image="img:6.2", ticket="T-1"), [plan])
     reached = state or (State.EVALUATED if result is not None else State.NEW)
     values: dict[str, Any] = {"state": str(reached), "toolchain": "tools 1"}
     if result is not None:
@@ -73,6 +73,6 @@ def add_job(
         values |= {"stage": "build", "reason": "it broke"}
     if reached is State.ABORTED:
         values["resume"] = "new"
-    with store._engine.begin() as connection:
+    with store.database.engine.begin() as connection:
         last = connection.execute(select(func.max(tables.jobs.c.id))).scalar_one()
         connection.execute(update(tables.jobs).where(tables.jobs.c.id == last).values(values))

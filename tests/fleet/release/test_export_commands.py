@@ -71,7 +71,7 @@ def test_what_was_exported_is_what_was_found(export: Export, found: Store, form:
     assert record["format"] == 1 and record["left_out"]["unfinished"] == 0
     (note,) = record["files"]
     (back,) = found_in_file(Path("out") / note["name"])
-    (known,) = found_in_label(found, "L", GPU)
+    (known,) = found_in_label(found.results, "L", GPU)
     assert (back.problem, back.find_key, back.device) == (known.problem, known.find_key, GPU)
     for one, other in zip(back.ranking, known.ranking, strict=True):
         assert (one.solver, one.time_ns, one.algorithm) == (

@@ -30,7 +30,7 @@ def test_a_labels_finds_are_rankings(shelf: Store) -> None:
         {"solvers": [row("mkl", 2.0), row("nest", None)]},
     )
     on_gpu, conv, matmul = sorted(
-        found_in_label(shelf, "L"), key=lambda one: one.device + one.problem
+        found_in_label(shelf.results, "L"), key=lambda one: one.device + one.problem
     )
     assert (conv.problem, conv.find_key, conv.device) == (CONV, CONV_KEY, CPU)
     assert [(entry.solver, entry.time_ns) for entry in conv.ranking] == [
@@ -40,9 +40,11 @@ def test_a_labels_finds_are_rankings(shelf: Store) -> None:
     assert conv.ranking[0].algorithm == "miopenConvolutionFwdAlgoWinograd"
     assert conv.ranking[0].config == {"tile": 4} and conv.toolchain == "tools 1"
     assert matmul.find_key is None and [one.solver for one in matmul.ranking] == ["mkl"]
-    assert [one.device for one in found_in_label(shelf, "L", "gfx900/56")] == [on_gpu.device]
+    assert [one.device for one in found_in_label(shelf.results, "L", "gfx900/56")] == [
+        on_gpu.device
+    ]
     with pytest.raises(UsageError, match="unknown label 'M'"):
-        list(found_in_label(shelf, "M"))
+        list(found_in_label(shelf.results, "M"))
 
 
 def test_many_pages_of_jobs_come_once_each(shelf: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +53,7 @@ def test_many_pages_of_jobs_come_once_each(shelf: Store, monkeypatch: pytest.Mon
     for key in keys:
         add_job(shelf, Plan(key, CPU, kind=JobKind.FIND), FOUND)
         add_job(shelf, Plan(key, "gfx900/56", kind=JobKind.FIND), FOUND)
-    assert [one.problem for one in found_in_label(shelf, "L")] == [
+    assert [one.problem for one in found_in_label(shelf.results, "L")] == [
         key for key in keys for _ in "ab"
     ]
 

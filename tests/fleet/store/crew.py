@@ -55,14 +55,14 @@ class Crew:
         self, stage: Stage, count: int = 1, *, label: str | None = None
     ) -> list[tuple[Claim, Task]]:
         devices = (ZEN, SKYLAKE) if stage is Stage.EVALUATE else ()
-        return self.store.claim(self.owner, stage, [self.want(count, devices)], label=label)
+        return self.store.queue.claim(self.owner, stage, [self.want(count, devices)], label=label)
 
     def claim(self, stage: Stage) -> tuple[Claim, Task]:
         (pair,) = self.claims(stage)
         return pair
 
     def settle(self, claim: Claim, event: Event, **rest: object) -> list[Claim]:
-        return self.store.settle(self.owner, [Settlement(claim, event, **rest)])  # type: ignore[arg-type]
+        return self.store.queue.settle(self.owner, [Settlement(claim, event, **rest)])  # type: ignore[arg-type]
 
     def build(self, *codes: bytes, facts: str = "built") -> int:
         """Claim a job and build it; its id."""
@@ -83,8 +83,8 @@ class Crew:
 
 def crew(store: Store, name: str = "host", lease_s: float = 60.0) -> Crew:
     """Another coordinator on another machine."""
-    machine = store.register(Host(name, 8, 1 << 30, (ZEN,)), "local")
-    return Crew(store, store.sign_in(ProcessIdentity(name, 1), lease_s), machine.id)
+    machine = store.queue.register(Host(name, 8, 1 << 30, (ZEN,)), "local")
+    return Crew(store, store.queue.sign_in(ProcessIdentity(name, 1), lease_s), machine.id)
 
 
 def load(
@@ -92,9 +92,9 @@ def load(
 ) -> list[int]:
     """Jobs of a label, one for each of so many problems."""
     keys = [f"matmul:{size}x8x8" for size in range(1, count + 1)]
-    store.add_problems([NewProblem(key, "matmul", "", "f32") for key in keys], "tag")
-    store.add_jobs(Label(label, "me"), [Plan(key, device) for key in keys], priority=priority)
-    return [job.id for job in store.jobs(label=label, device=device)]
+    store.problems.add([NewProblem(key, "matmul", "", "f32") for key in keys], "tag")
+    store.jobs.add(Label(label, "me"), [Plan(key, device) for key in keys], priority=priority)
+    return [job.id for job in store.jobs.find(label=label, device=device)]
 
 
 def artifacts_of(codes: Sequence[bytes]) -> dict[str, bytes]:
@@ -102,11 +102,11 @@ def artifacts_of(codes: Sequence[bytes]) -> dict[str, bytes]:
 
 
 def states(store: Store, label: str | None = None) -> Mapping[State, int]:
-    return {state: count for state, count in store.live(label).items() if count}
+    return {state: count for state, count in store.queue.live(label).items() if count}
 
 
 def only(store: Store) -> Job:
-    (job,) = store.jobs()
+    (job,) = store.jobs.find()
     return job
 
 
@@ -117,4 +117,4 @@ def rows(store: Store, table: str) -> int:
         counting = select(func.count()).select_from(tables.metadata.tables[table])
         return int(connection.execute(counting).scalar_one())
 
-    return store._reading(counted)
+    return store.database.read(counted)

@@ -30,14 +30,14 @@ def test_a_stop_takes_all_jobs_from_their_owners_and_resume_gives_them_back(
     us = crew(store)
     us.build()
     held = us.claims(Stage.BUILD, 1, label="resnet") + us.claims(Stage.EVALUATE, 1)
-    assert store.abort(**what, reason="they are needed elsewhere") == 4
+    assert store.jobs.abort(**what, reason="they are needed elsewhere") == 4
     assert states(store) == {State.ABORTED: 4, State.NEW: 1}
-    assert store.renew(us.owner) == {}
+    assert store.queue.renew(us.owner) == {}
     assert us.settle(held[0][0], Built()) == [held[0][0]]
-    assert {job.standing.reason for job in store.jobs(state=State.ABORTED)} == {
+    assert {job.standing.reason for job in store.jobs.find(state=State.ABORTED)} == {
         "they are needed elsewhere"
     }
-    assert store.resume(**what) == 4
+    assert store.jobs.resume(**what) == 4
     assert states(store) == {State.NEW: 4, State.BUILT: 1}
 
 
@@ -48,21 +48,21 @@ def test_a_machine_that_is_stopped_gives_its_jobs_back(store: Store) -> None:
     us.claims(Stage.EVALUATE)
     us.claims(Stage.BUILD)
     they.claims(Stage.BUILD)
-    assert store.abort(machine="us") == 2
+    assert store.jobs.abort(machine="us") == 2
     assert states(store) == {State.NEW: 1, State.BUILT: 1, State.BUILDING: 1}
-    assert [machine.aborted for machine in store.machines()] == [False, True]
-    assert store.resume(machine="us") == 0
-    assert [machine.aborted for machine in store.machines()] == [False, False]
+    assert [machine.aborted for machine in store.machines.all()] == [False, True]
+    assert store.jobs.resume(machine="us") == 0
+    assert [machine.aborted for machine in store.machines.all()] == [False, False]
 
 
 @on_sqlite
 def test_a_job_that_was_stopped_twice_waits_for_both(store: Store) -> None:
     load(store)
-    store.abort(label="resnet")
-    assert store.abort(device=ZEN.name) == 0
-    assert store.resume(label="resnet") == 0
+    store.jobs.abort(label="resnet")
+    assert store.jobs.abort(device=ZEN.name) == 0
+    assert store.jobs.resume(label="resnet") == 0
     assert states(store) == {State.ABORTED: 1}
-    assert store.resume(device=ZEN.name) == 1
+    assert store.jobs.resume(device=ZEN.name) == 1
 
 
 @on_sqlite
@@ -70,7 +70,7 @@ def test_what_is_over_is_not_stopped(store: Store) -> None:
     load(store)
     us = crew(store)
     us.settle(us.claim(Stage.BUILD)[0], Inapplicable("no solver"))
-    assert store.abort(label="resnet") == 0
+    assert store.jobs.abort(label="resnet") == 0
     assert states(store) == {State.NOT_APPLICABLE: 1}
 
 
@@ -90,7 +90,7 @@ def test_names_that_nobody_knows_are_refused(
 ) -> None:
     load(store)
     crew(store)
-    for verb in (store.abort, store.resume):
+    for verb in (store.jobs.abort, store.jobs.resume):
         with pytest.raises(UsageError, match=message):
             verb(**what)
 
@@ -100,7 +100,7 @@ def test_what_is_evaluated_starts_over_in_a_new_epoch(store: Store) -> None:
     us = crew(store)
     us.build(facts="old")
     us.tell(finished=True)
-    count = store.reset("resnet", State.EVALUATED, State.NEW)
+    count = store.jobs.reset("resnet", State.EVALUATED, State.NEW)
     assert (count.reset, count.refused) == (1, 0)
     job = only(store)
     assert (job.standing.state, job.standing.epoch, job.trials, job.best_ns, job.result) == (
@@ -124,12 +124,12 @@ def test_an_error_is_repeated_from_where_it_happened(store: Store) -> None:
     for _ in range(3):
         us.settle(us.claim(Stage.EVALUATE)[0], Failed("no device"))
         us.settle(us.claim(Stage.BUILD)[0], Failed("no compiler"))
-        store.resume(machine="host")  # which is set aside after five failures
+        store.jobs.resume(machine="host")  # which is set aside after five failures
     assert states(store) == {State.ERROR: 2}
-    count = store.reset("resnet", State.ERROR, State.BUILT)
+    count = store.jobs.reset("resnet", State.ERROR, State.BUILT)
     assert (count.reset, count.refused) == (1, 1)
     assert "cannot be reset to built" in count.reasons[0]
-    assert store.reset("resnet", State.ERROR, State.NEW, device=ZEN.name).reset == 1
+    assert store.jobs.reset("resnet", State.ERROR, State.NEW, device=ZEN.name).reset == 1
     assert states(store) == {State.BUILT: 1, State.NEW: 1}
 
 
@@ -137,7 +137,7 @@ def test_an_error_is_repeated_from_where_it_happened(store: Store) -> None:
 def test_what_somebody_works_on_is_not_reset(store: Store) -> None:
     load(store)
     crew(store).claim(Stage.BUILD)
-    count = store.reset("resnet", State.BUILDING, State.NEW)
+    count = store.jobs.reset("resnet", State.BUILDING, State.NEW)
     assert (count.reset, count.refused) == (0, 1)
     assert states(store) == {State.BUILDING: 1}
 
@@ -146,58 +146,58 @@ GPU7 = Registration("gpu7", "10.0.0.7", device="gfx900/56")
 
 
 def test_a_registered_machine_is_stopped_before_it_was_ever_seen(store: Store) -> None:
-    store.add_registration(GPU7)
-    assert store.abort(machine="gpu7") == 0
-    assert store.registration("gpu7").aborted and store.machines() == []
+    store.registrations.add(GPU7)
+    assert store.jobs.abort(machine="gpu7") == 0
+    assert store.registrations.get("gpu7").aborted and store.machines.all() == []
     load(store)
     us = crew(store, "gpu7")
-    assert [machine.aborted for machine in store.machines()] == [True]
+    assert [machine.aborted for machine in store.machines.all()] == [True]
     assert us.claims(Stage.BUILD) == []
-    assert store.resume(machine="gpu7") == 0
+    assert store.jobs.resume(machine="gpu7") == 0
     assert len(us.claims(Stage.BUILD)) == 1
-    assert not store.registration("gpu7").aborted
+    assert not store.registrations.get("gpu7").aborted
 
 
 @on_sqlite
 def test_a_stop_is_taken_back_before_the_machine_was_seen(store: Store) -> None:
-    store.add_registration(GPU7)
-    store.abort(machine="gpu7")
-    store.resume(machine="gpu7")
-    assert not store.register(Host("gpu7", 8, 1 << 30), "ray").aborted
+    store.registrations.add(GPU7)
+    store.jobs.abort(machine="gpu7")
+    store.jobs.resume(machine="gpu7")
+    assert not store.queue.register(Host("gpu7", 8, 1 << 30), "ray").aborted
     with pytest.raises(UsageError, match="did you mean gpu7"):
-        store.abort(machine="gpu77")
+        store.jobs.abort(machine="gpu77")
 
 
 def test_an_architecture_stops_with_all_its_devices_and_those_to_come(store: Store) -> None:
     for device in ("gfx900/56", "gfx900/64", "gfx90a/104"):
         load(store, device=device)
-    assert [name for name, _ in store.touched(arch="gfx900")] == ["resnet"]
-    assert store.abort(arch="gfx900") == 2
+    assert [name for name, _ in store.jobs.touched(arch="gfx900")] == ["resnet"]
+    assert store.jobs.abort(arch="gfx900") == 2
     load(store, device="gfx900/60")
-    store.register(Host("host", 8, 1 << 30, (Device("hip", "gfx900", 44, "x"),)), "local")
-    assert store.stopped_devices() == ["gfx900/44", "gfx900/56", "gfx900/60", "gfx900/64"]
-    assert store.stopped_architectures() == ["gfx900"]
+    store.queue.register(Host("host", 8, 1 << 30, (Device("hip", "gfx900", 44, "x"),)), "local")
+    assert store.machines.stopped_devices() == ["gfx900/44", "gfx900/56", "gfx900/60", "gfx900/64"]
+    assert store.machines.stopped_architectures() == ["gfx900"]
     assert states(store) == {State.ABORTED: 2, State.NEW: 2}
-    assert store.resume(arch="gfx900") == 2
-    assert store.stopped_devices() == store.stopped_architectures() == []
+    assert store.jobs.resume(arch="gfx900") == 2
+    assert store.machines.stopped_devices() == store.machines.stopped_architectures() == []
     load(store, device="gfx900/36")
-    assert store.stopped_devices() == []
+    assert store.machines.stopped_devices() == []
 
 
 @on_sqlite
 def test_one_device_of_a_stopped_architecture_may_go_on(store: Store) -> None:
     load(store, device="gfx900/56")
     load(store, device="gfx900/64")
-    store.abort(arch="gfx900")
-    assert store.resume(device="gfx900/64") == 1
-    assert store.stopped_devices() == ["gfx900/56"]
+    store.jobs.abort(arch="gfx900")
+    assert store.jobs.resume(device="gfx900/64") == 1
+    assert store.machines.stopped_devices() == ["gfx900/56"]
 
 
 @on_sqlite
 def test_an_architecture_is_known_by_jobs_or_by_machines(store: Store) -> None:
     with pytest.raises(UsageError, match="unknown architecture 'gfx90': there is none yet"):
-        store.abort(arch="gfx90")
-    store.add_registration(GPU7)
-    assert store.abort(arch="gfx900") == 0
+        store.jobs.abort(arch="gfx90")
+    store.registrations.add(GPU7)
+    assert store.jobs.abort(arch="gfx900") == 0
     with pytest.raises(UsageError, match="unknown architecture 'gfx90': did you mean gfx900"):
-        store.resume(arch="gfx90")
+        store.jobs.resume(arch="gfx90")

@@ -14,10 +14,10 @@ def test_a_machine_with_another_key_is_refused_before_it_takes_jobs(
     store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_store(store_url) as first:
-        first.sign_in(ProcessIdentity("one", 1), 60.0)
+        first.queue.sign_in(ProcessIdentity("one", 1), 60.0)
     other = tmp_path / "other.key"
     other.write_text("ab" * 32)
     other.chmod(0o600)
     monkeypatch.setenv(VARIABLE, str(other))
     with open_store(store_url) as second, pytest.raises(StorageError, match=r"copy fleet\.key"):
-        second.sign_in(ProcessIdentity("two", 2), 60.0)
+        second.queue.sign_in(ProcessIdentity("two", 2), 60.0)

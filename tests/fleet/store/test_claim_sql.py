@@ -50,8 +50,10 @@ def test_the_page_shows_what_a_claim_of_one_job_sends(store: Store) -> None:
     load(store, 3)
     us = crew(store)
     us.claims(Stage.BUILD, label=LABEL)  # a new key is agreed on once
-    with sent_to(store._engine) as sent:
+    with sent_to(store.database.engine) as sent:
         assert len(us.claims(Stage.BUILD, label=LABEL)) == 1
-    heading = f"A claim on {type(dialect_of(store._engine)).__name__.removesuffix('Dialect')}"
+    heading = (
+        f"A claim on {type(dialect_of(store.database.engine)).__name__.removesuffix('Dialect')}"
+    )
     begun = [plain(one) for one in sent if not one.startswith("BEGIN")]
     assert begun == shown(heading)

@@ -41,7 +41,7 @@ def test_few_jobs_are_spread_over_all_workers(store: Store) -> None:
     load(store, 3)
     us = crew(store)
     wants = [us.want(3, slot=slot) for slot in "abc"]
-    claimed = store.claim(us.owner, Stage.BUILD, wants)
+    claimed = store.queue.claim(us.owner, Stage.BUILD, wants)
     assert [claim.slot for claim, _ in claimed] == ["a", "b", "c"]
 
 
@@ -71,7 +71,7 @@ def test_an_evaluator_gets_jobs_of_its_devices_only(store: Store) -> None:
     for claim, _ in us.claims(Stage.BUILD, 2):
         us.settle(claim, Built())
     wants = [us.want(2, (SKYLAKE,), "a"), us.want(2, (ZEN, SKYLAKE), "b")]
-    claimed = store.claim(us.owner, Stage.EVALUATE, wants)
+    claimed = store.queue.claim(us.owner, Stage.EVALUATE, wants)
     assert [(claim.job, claim.slot) for claim, _ in claimed] == [(*skylake, "a"), (*zen, "b")]
 
 
@@ -81,28 +81,28 @@ def test_a_claim_can_be_for_some_devices_at_any_stage(store: Store) -> None:
     us = crew(store)
     for stage in Stage:
         want = [us.want(9, (ZEN, SKYLAKE) if stage is Stage.EVALUATE else ())]
-        claimed = store.claim(us.owner, stage, want, label=LABEL, only=["skylake/1"])
+        claimed = store.queue.claim(us.owner, stage, want, label=LABEL, only=["skylake/1"])
         assert [claim.job for claim, _ in claimed] == skylake
         if stage is Stage.BUILD:
             for claim, _ in claimed:
                 us.settle(claim, Built())
-    assert {job.standing.state for job in store.jobs(device=ZEN.name)} == {State.NEW}
-    assert store.live(LABEL, devices=[ZEN.name]) == {State.NEW: len(zen)}
+    assert {job.standing.state for job in store.jobs.find(device=ZEN.name)} == {State.NEW}
+    assert store.queue.live(LABEL, devices=[ZEN.name]) == {State.NEW: len(zen)}
 
 
 def test_jobs_of_miopen_pass_a_builder_of_nothing_else(store: Store) -> None:
     load(store, 2, device="gfx900/56")
     plan = Plan("matmul:1x8x8", "gfx900/56")
-    store.add_jobs(Label(LABEL, "me"), [replace(plan, solver="miopen", driver="miopen")])
-    store.add_jobs(Label(LABEL, "me"), [replace(plan, kind=JobKind.FIND, driver="miopen")])
+    store.jobs.add(Label(LABEL, "me"), [replace(plan, solver="miopen", driver="miopen")])
+    store.jobs.add(Label(LABEL, "me"), [replace(plan, kind=JobKind.FIND, driver="miopen")])
     us = crew(store)
     for builds_for in ((), ("skylake/1",)):
         want = replace(us.want(9), builds_for=builds_for)
-        claimed = store.claim(us.owner, Stage.BUILD, [want], label=LABEL)
+        claimed = store.queue.claim(us.owner, Stage.BUILD, [want], label=LABEL)
         assert [task.plan.kind for _, task in claimed] == [JobKind.TUNE, JobKind.FIND]
         assert all(task.plan.by_miopen for _, task in claimed)
-        store.release(us.owner, [claim.job for claim, _ in claimed], "once more")
-    assert store.devices_of(LABEL, built=True) == {"gfx900/56": False}
+        store.queue.release(us.owner, [claim.job for claim, _ in claimed], "once more")
+    assert store.queue.built_for(LABEL) == {"gfx900/56": False}
 
 
 @on_sqlite
@@ -129,7 +129,7 @@ def test_a_device_that_nobody_knows_makes_its_jobs_not_applicable(store: Store) 
     assert crew(store).claims(Stage.BUILD) == []
     standing = only(store).standing
     assert standing.state is State.NOT_APPLICABLE and "abacus" in standing.reason
-    assert [line.event for line in store.story(only(store).id)] == ["claimed", "inapplicable"]
+    assert [line.event for line in store.jobs.story(only(store).id)] == ["claimed", "inapplicable"]
 
 
 @on_sqlite
@@ -150,7 +150,7 @@ def test_an_evaluation_gets_what_its_round_built(store: Store) -> None:
     us = crew(store)
     us.build(b"first", b"second")
     assert set(us.claims(Stage.EVALUATE)[0][1].artifacts.values()) == {b"first", b"second"}
-    store.sign_out(us.owner, "done for today")
+    store.queue.sign_out(us.owner, "done for today")
     us = crew(store)
     us.tell(finished=False)
     us.build(b"second", b"third")  # a builder brings the leaders so far along
@@ -173,9 +173,9 @@ def test_a_round_whose_artifact_is_lost_is_built_again(store: Store) -> None:
 def test_a_machine_that_was_told_to_stop_gets_nothing(store: Store) -> None:
     load(store)
     us = crew(store)
-    store.abort(machine="host")
+    store.jobs.abort(machine="host")
     assert us.claims(Stage.BUILD) == []
-    store.resume(machine="host")
+    store.jobs.resume(machine="host")
     assert len(us.claims(Stage.BUILD)) == 1
 
 
@@ -184,12 +184,12 @@ def test_jobs_that_are_loaded_while_theirs_is_stopped_wait(
     store: Store, what: dict[str, str]
 ) -> None:
     load(store, 1)
-    store.abort(**what)
+    store.jobs.abort(**what)
     load(store, 2)
     us = crew(store)
     assert us.claims(Stage.BUILD) == us.claims(Stage.BUILD, label="resnet") == []
     assert states(store) == {State.ABORTED: 1, State.NEW: 1}
-    store.resume(**what)
+    store.jobs.resume(**what)
     assert len(us.claims(Stage.BUILD, 9)) == 2
 
 
@@ -197,7 +197,7 @@ def test_jobs_that_are_loaded_while_theirs_is_stopped_wait(
 def test_an_owner_whose_lease_was_swept_gets_nothing(store: Store) -> None:
     load(store)
     us = crew(store)
-    store.sign_out(us.owner, "gone")
+    store.queue.sign_out(us.owner, "gone")
     assert us.claims(Stage.BUILD) == []
 
 
@@ -233,22 +233,22 @@ def test_coordinators_that_claim_at_once_never_get_the_same_job(
     # One that found the rest locked by others may have left too early.
     taken += [claim.job for claim, _ in crews[0].claims(Stage.BUILD, 60)]
     assert sorted(taken) == ids
-    assert all(job.attempt == 1 for job in store.jobs())
+    assert all(job.attempt == 1 for job in store.jobs.find())
 
 
 @on_sqlite
 def test_no_want_no_job(store: Store) -> None:
     load(store)
     us = crew(store)
-    assert store.claim(us.owner, Stage.BUILD, []) == []
-    assert store.claim(us.owner, Stage.BUILD, [Want(us.machine, "0", (), 0)]) == []
+    assert store.queue.claim(us.owner, Stage.BUILD, []) == []
+    assert store.queue.claim(us.owner, Stage.BUILD, [Want(us.machine, "0", (), 0)]) == []
 
 
 @on_sqlite
 def test_the_problem_of_a_task_is_its_own(store: Store) -> None:
-    store.add_problems([NewProblem("add:4", "add", "", "f32")], "t")
+    store.problems.add([NewProblem("add:4", "add", "", "f32")], "t")
     load(store, 3)
-    store.add_jobs(Label("adds", "me"), [Plan("add:4", ZEN.name)])
+    store.jobs.add(Label("adds", "me"), [Plan("add:4", ZEN.name)])
     claimed = crew(store).claims(Stage.BUILD, 9)
-    problems = {job.id: job.plan.problem for job in store.jobs()}
+    problems = {job.id: job.plan.problem for job in store.jobs.find()}
     assert {claim.job: task.plan.problem for claim, task in claimed} == problems

@@ -30,39 +30,39 @@ PLANS = [
 @pytest.fixture
 def loaded(store: Store) -> Store:
     """Four jobs in L, one of them in error on gpu7, and one in M."""
-    store.add_problems([CONV, MATMUL], "t")
-    store.add_jobs(Label("L", "ann"), PLANS)
-    store.add_jobs(Label("M", "ann"), PLANS[:1])
-    machine = store.register(Host("gpu7", 1, 1), "local").id
-    wrong = next(job.id for job in store.jobs() if job.plan.solver == "packed")
+    store.problems.add([CONV, MATMUL], "t")
+    store.jobs.add(Label("L", "ann"), PLANS)
+    store.jobs.add(Label("M", "ann"), PLANS[:1])
+    machine = store.queue.register(Host("gpu7", 1, 1), "local").id
+    wrong = next(job.id for job in store.jobs.find() if job.plan.solver == "packed")
     broken = {"state": "error", "stage": "evaluate", "reason": "broken", "gpu": "3"}
-    with store._engine.begin() as connection:
+    with store.database.engine.begin() as connection:
         this = update(tables.jobs).where(tables.jobs.c.id == wrong)
         connection.execute(this.values(**broken, eval_machine=machine))
     return store
 
 
 def test_jobs_are_counted_by_whatever_is_asked(loaded: Store) -> None:
-    assert loaded.counts() == [(("new",), 4), (("error",), 1)]
-    assert loaded.counts(by=["label", "state"]) == [
+    assert loaded.jobs.counts() == [(("new",), 4), (("error",), 1)]
+    assert loaded.jobs.counts(by=["label", "state"]) == [
         (("L", "new"), 3),
         (("L", "error"), 1),
         (("M", "new"), 1),
     ]
-    assert loaded.counts(label="L", by=["arch", "units"]) == [
+    assert loaded.jobs.counts(label="L", by=["arch", "units"]) == [
         (("gfx900", "56"), 1),
         (("gfx900", "120"), 1),
         (("znver4", "1"), 2),
     ]
-    assert loaded.counts(by=["arch"]) == [(("gfx900",), 3), (("znver4",), 2)]
-    assert loaded.counts(by=["operation", "direction"]) == [
+    assert loaded.jobs.counts(by=["arch"]) == [(("gfx900",), 3), (("znver4",), 2)]
+    assert loaded.jobs.counts(by=["operation", "direction"]) == [
         (("conv2d", "wrw"), 3),
         (("matmul", ""), 2),
     ]
 
 
 def test_filters_and_all_columns_at_once(loaded: Store) -> None:
-    ((values, count),) = loaded.counts(by=BY, state=State.ERROR, device="znver4/1")
+    ((values, count),) = loaded.jobs.counts(by=BY, state=State.ERROR, device="znver4/1")
     assert count == 1
     assert dict(zip(BY, values, strict=True)) == {
         "label": "L",
@@ -80,25 +80,25 @@ def test_filters_and_all_columns_at_once(loaded: Store) -> None:
         "eval_machine": "gpu7",
         "gpu": "3",
     }
-    assert loaded.counts(by=BY, state=State.ABORTED) == []
+    assert loaded.jobs.counts(by=BY, state=State.ABORTED) == []
 
 
 @ON_SQLITE
 @pytest.mark.parametrize("odd", ["reason", "state; DROP TABLE jobs", "", "jobs.state"])
 def test_nothing_but_the_known_names_reaches_the_database(loaded: Store, odd: str) -> None:
     with pytest.raises(UsageError, match="choose from label, device, arch"):
-        loaded.counts(by=["state", odd])
+        loaded.jobs.counts(by=["state", odd])
 
 
 @ON_SQLITE
 def test_unknown_labels_and_devices_are_refused(loaded: Store) -> None:
     with pytest.raises(UsageError, match="unknown label 'N'"):
-        loaded.counts(label="N")
+        loaded.jobs.counts(label="N")
     with pytest.raises(UsageError, match="did you mean gfx900/56"):
-        loaded.counts(device="gfx906/56")
+        loaded.jobs.counts(device="gfx906/56")
 
 
 @ON_SQLITE
 def test_live_counts_are_by_state(loaded: Store) -> None:
-    assert loaded.live() == {State.NEW: 4, State.ERROR: 1}
-    assert loaded.live("M") == {State.NEW: 1}
+    assert loaded.queue.live() == {State.NEW: 4, State.ERROR: 1}
+    assert loaded.queue.live("M") == {State.NEW: 1}

@@ -29,17 +29,17 @@ class Team(Crew):
 
     def take(self, stage: Stage, label: str | None = None) -> list[int]:
         devices = (self.device,) if stage is Stage.EVALUATE else ()
-        claimed = self.store.claim(self.owner, stage, [self.want(9, devices)], label=label)
+        claimed = self.store.queue.claim(self.owner, stage, [self.want(9, devices)], label=label)
         return [claim.job for claim, _ in claimed]
 
 
 def team(store: Store, name: str, device: Device, *, evaluates: bool = True) -> Team:
-    machine = store.register(Host(name, 8, 1 << 30, (device,)), "local", evaluates=evaluates)
-    return Team(store, store.sign_in(ProcessIdentity(name, 1), 60.0), machine.id, device)
+    machine = store.queue.register(Host(name, 8, 1 << 30, (device,)), "local", evaluates=evaluates)
+    return Team(store, store.queue.sign_in(ProcessIdentity(name, 1), 60.0), machine.id, device)
 
 
 def built(us: Team, label: str = LABEL) -> None:
-    for claim, _ in us.store.claim(us.owner, Stage.BUILD, [us.want(9)], label=label):
+    for claim, _ in us.store.queue.claim(us.owner, Stage.BUILD, [us.want(9)], label=label):
         assert not us.settle(claim, Built())
 
 
@@ -64,7 +64,7 @@ def test_a_newer_registration_does_not_change_what_others_are_built_for(store: S
 def test_jobs_for_a_name_that_two_devices_have_need_to_be_told_which(store: Store) -> None:
     team(store, "a", NARROW)
     team(store, "b", WIDE)
-    store.add_problems([NewProblem(KEY, "matmul", "", "f32")], "tag")
+    store.problems.add([NewProblem(KEY, "matmul", "", "f32")], "tag")
     asked = Selection(tag="tag")
     with pytest.raises(UsageError, match="2 different devices are called znver4/1") as error:
         plan_jobs(store, asked, Terms(("znver4/1",)))
@@ -73,7 +73,7 @@ def test_jobs_for_a_name_that_two_devices_have_need_to_be_told_which(store: Stor
     for machine, device in (("a", NARROW), ("b", WIDE)):
         planned = plan_jobs(store, asked, Terms(("znver4/1",), label=machine, as_on=machine))
         assert planned.chosen == {"znver4/1": device}
-        store.add_jobs(Label(machine, "me"), planned.plans, chosen=planned.chosen)
+        store.jobs.add(Label(machine, "me"), planned.plans, chosen=planned.chosen)
         # A label knows from then on which one it is for.
         again = plan_jobs(store, asked, Terms(("znver4/1",), label=machine))
         assert again.chosen == planned.chosen
@@ -81,17 +81,20 @@ def test_jobs_for_a_name_that_two_devices_have_need_to_be_told_which(store: Stor
         plan_jobs(store, asked, Terms(("znver4/1",), label="a", as_on="b"))
     with pytest.raises(UsageError, match="no machine c with znver4/1 was seen"):
         plan_jobs(store, asked, Terms(("znver4/1",), as_on="c"))
-    assert store.counts(by=["device", "label"]) == [
+    assert store.jobs.counts(by=["device", "label"]) == [
         (("znver4/1 (256-bit)", "a"), 1),
         (("znver4/1 (512-bit)", "b"), 1),
     ]
-    assert [job.device_text for job in store.jobs()] == ["znver4/1 (256-bit)", "znver4/1 (512-bit)"]
-    assert {job.plan.device for job in store.jobs()} == {"znver4/1"}
+    assert [job.device_text for job in store.jobs.find()] == [
+        "znver4/1 (256-bit)",
+        "znver4/1 (512-bit)",
+    ]
+    assert {job.plan.device for job in store.jobs.find()} == {"znver4/1"}
 
 
 @on_sqlite
 def test_who_names_no_device_means_that_of_this_machine(store: Store) -> None:
-    store.add_problems([NewProblem(KEY, "matmul", "", "f32")], "tag")
+    store.problems.add([NewProblem(KEY, "matmul", "", "f32")], "tag")
     terms = Terms(("znver4/1",), here=(WIDE,))
     assert plan_jobs(store, Selection(tag="tag"), terms).chosen == {}  # the first that turns up
     team(store, "a", NARROW)
@@ -137,20 +140,20 @@ def test_a_label_that_has_begun_stays_with_what_it_was_measured_on(store: Store)
     built(us)
     changed = team(store, "us", WIDE)
     assert changed.take(Stage.EVALUATE, LABEL) == []
-    store.add_jobs(Label("anew", "me"), [Plan(KEY, "znver4/1")])
-    assert [job.device_class for job in store.jobs(label="anew")] == [WIDE.class_key]
+    store.jobs.add(Label("anew", "me"), [Plan(KEY, "znver4/1")])
+    assert [job.device_class for job in store.jobs.find(label="anew")] == [WIDE.class_key]
 
 
 @on_sqlite
 def test_labels_learn_only_from_results_on_the_same_device(store: Store) -> None:
     us = team(store, "a", NARROW)
     team(store, "b", WIDE)
-    store.add_problems([NewProblem(KEY, "matmul", "", "f32")], "tag")
+    store.problems.add([NewProblem(KEY, "matmul", "", "f32")], "tag")
     plan = [Plan(KEY, "znver4/1")]
-    store.add_jobs(Label(LABEL, "me"), plan, chosen={"znver4/1": NARROW})
+    store.jobs.add(Label(LABEL, "me"), plan, chosen={"znver4/1": NARROW})
     built(us)
     want = us.want(1, (NARROW,))
-    ((claim, _),) = store.claim(us.owner, Stage.EVALUATE, [want], label=LABEL)
+    ((claim, _),) = store.queue.claim(us.owner, Stage.EVALUATE, [want], label=LABEL)
     assert not us.settle(claim, Told(True), result=RESULT)
-    assert store.stale(NARROW, "llvm 20", [1]) == set()
-    assert store.stale(WIDE, "llvm 20", [1]) == {1}
+    assert store.jobs.stale(NARROW, "llvm 20", [1]) == set()
+    assert store.jobs.stale(WIDE, "llvm 20", [1]) == {1}

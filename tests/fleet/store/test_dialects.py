@@ -77,7 +77,7 @@ def test_a_label_is_worked_on_in_a_database_that_a_plug_in_brought(
     harbour: Harbour, tmp_path: Path
 ) -> None:
     with open_store(f"harbour:///{tmp_path}/jobs", settings=Settings(tmp_path)) as store:
-        assert dialect_of(store._engine) is harbour
+        assert dialect_of(store.database.engine) is harbour
         jobs = load(store, 3)
         us = crew(store)
         assert [us.build(b"code") for _ in jobs] == jobs

@@ -52,13 +52,13 @@ def test_an_upgraded_store_answers_as_before(upgraded: str, tmp_path: Path) -> N
     expected = earlier_stores.answers(REVISION)
     bank = Bank.open(tmp_path / "bank")
     with open_store(upgraded) as store, Ledger.open(tmp_path / "ledger") as ledger:
-        jobs = {job.id: job for job in store.jobs()}
+        jobs = {job.id: job for job in store.jobs.find()}
         shown = [job_json(jobs[id]) for id in sorted(jobs)]
         for one in shown:
             one["result"] = bool(one.get("result"))
             del one["kind"], one["driver"]
         assert shown == expected["jobs"]
-        counts = store.counts(by=("label", "kind", "solver", "state"))
+        counts = store.jobs.counts(by=("label", "kind", "solver", "state"))
         assert sorted([*values, count] for values, count in counts) == expected["counts"]
         assert {
             (job.plan.kind, job.plan.driver) for job in jobs.values() if job.label == "amd"
@@ -69,7 +69,7 @@ def test_an_upgraded_store_answers_as_before(upgraded: str, tmp_path: Path) -> N
         }
         assert {job.plan.driver for job in jobs.values() if job.label != "amd"} == {""}
         for label in FINISHED:
-            project(store, label, ledger, bank)
+            project(store.results, label, ledger, bank)
     assert (tmp_path / "bank" / "bank.jsonl").read_text().splitlines() == earlier_stores.banked(
         REVISION
     )
@@ -78,11 +78,11 @@ def test_an_upgraded_store_answers_as_before(upgraded: str, tmp_path: Path) -> N
 def test_a_job_under_way_goes_on_with_what_was_measured_before(upgraded: str) -> None:
     expected = earlier_stores.answers(REVISION)["going_on"]
     with open_store(upgraded) as store:
-        owner = store.sign_in(ProcessIdentity("node7", 1), 60.0)
-        device = store.known_device("znver5/1", "half")
+        owner = store.queue.sign_in(ProcessIdentity("node7", 1), 60.0)
+        device = store.machines.known_device("znver5/1", "half")
         assert device is not None
         want = Want(1, "e", (device,), 1)
-        ((_, task),) = store.claim(owner, Stage.EVALUATE, [want], label="half")
+        ((_, task),) = store.queue.claim(owner, Stage.EVALUATE, [want], label="half")
     assert (task.job, task.round) == (expected["job"], expected["round"])
     assert sorted(task.artifacts) == expected["artifacts"]
     rows: dict[str, set[str]] = {}
@@ -107,7 +107,7 @@ def whole(text: str) -> dict[str, list[dict[str, Any]]]:
 def stored_rows(url: str) -> dict[tuple[int, int, int, str], dict[str, list[dict[str, Any]]]]:
     """What the ledger's tables have of each round, in the order of its rows."""
     found: dict[tuple[int, int, int, str], dict[str, list[dict[str, Any]]]] = {}
-    with open_store(url) as store, store._engine.connect() as connection:
+    with open_store(url) as store, store.database.engine.connect() as connection:
         for name, table in TABLES.items():
             of = table.c
             query = select(table).order_by(of.job, of.job_epoch, of.round, of.stage, of.place)
@@ -124,7 +124,7 @@ def test_every_fact_of_every_round_becomes_a_row(earlier: str) -> None:
     expected = {key: whole(text) for key, text in before.items()}
     assert sum(len(facts.get("measurements", ())) for facts in expected.values()) > 50
     assert stored_rows(earlier) == {key: facts for key, facts in expected.items() if facts}
-    with open_store(earlier) as store, store._engine.connect() as connection:
+    with open_store(earlier) as store, store.database.engine.connect() as connection:
         rounds = tables.rounds.c
         query = select(rounds.job, rounds.epoch, rounds.round, rounds.stage, rounds.ledger_rows)
         counts = {(row[0], row[1], row[2], row[3]): row[4] for row in connection.execute(query)}
@@ -160,14 +160,14 @@ def test_facts_of_older_workers_are_converted_and_damaged_ones_kept_as_a_log(ear
             connection.execute(changing, {"facts": facts, "stage": stage})
     engine.dispose()
     assert opening.upgrade(earlier)
-    with open_store(earlier) as store, store._engine.connect() as connection:
+    with open_store(earlier) as store, store.database.engine.connect() as connection:
         query = "SELECT metric, unit, value FROM samples WHERE session = 'w' ORDER BY 1, number"
         assert [tuple(row) for row in connection.execute(text(query))] == [
             ("calls", "1", 5.0),
             ("time_ns", "ns", 4.0),
             ("time_ns", "ns", 8.0),
         ]
-        assert store.log(1)[-1].text == "{damaged"
+        assert store.jobs.log(1)[-1].text == "{damaged"
 
 
 class _KilledError(Exception):
@@ -201,6 +201,6 @@ def test_an_upgrade_goes_on_wherever_it_was_killed(earlier: str) -> None:
     assert kills > 15
     assert stored_rows(earlier) == expected
     with open_store(earlier) as store:
-        counts = store.counts(by=("label", "kind", "solver", "state"))
+        counts = store.jobs.counts(by=("label", "kind", "solver", "state"))
     answered = earlier_stores.answers(REVISION)["counts"]
     assert sorted([*values, count] for values, count in counts) == answered

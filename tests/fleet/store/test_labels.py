@@ -20,9 +20,9 @@ PLAN = Plan("matmul:8x8x8:f32", "znver4/1")
 
 
 def loaded(store: Store, label: Label) -> Label:
-    store.add_problems([NewProblem(PLAN.problem, "matmul", "", "f32")], "t")
-    store.add_jobs(label, [PLAN])
-    return store.label(label.name)
+    store.problems.add([NewProblem(PLAN.problem, "matmul", "", "f32")], "t")
+    store.jobs.add(label, [PLAN])
+    return store.labels.get(label.name)
 
 
 def test_a_label_keeps_its_owner_and_what_was_said_first(store: Store) -> None:
@@ -35,20 +35,25 @@ def test_a_label_keeps_its_owner_and_what_was_said_first(store: Store) -> None:
 def test_labels_are_listed_with_the_states_of_their_jobs(store: Store) -> None:
     first, second = loaded(store, Label("L", "ann")), loaded(store, Label("l", "ann"))
     jobs = {State.NEW: 1}
-    assert store.labels() == [
+    assert store.labels.all() == [
         LabelSummary(first, False, jobs),
         LabelSummary(second, False, jobs),
     ]
-    store.abort(label="l")
-    assert store.labels()[1] == LabelSummary(second, True, {State.ABORTED: 1})
+    store.jobs.abort(label="l")
+    assert store.labels.all()[1] == LabelSummary(second, True, {State.ABORTED: 1})
 
 
 @ON_SQLITE
 def test_an_unknown_label_is_refused_with_near_ones(store: Store) -> None:
     with pytest.raises(UsageError, match="there is none yet; skipjack load"):
-        store.label("resnet")
+        store.labels.get("resnet")
     loaded(store, Label("resnet_2026", "ann"))
-    for ask in (store.label, store.plans_of, store.live, lambda name: list(store.results(name))):
+    for ask in (
+        store.labels.get,
+        store.labels.plans,
+        store.queue.live,
+        lambda name: list(store.results.jobs(name)),
+    ):
         with pytest.raises(UsageError, match="'resnet_2025': did you mean resnet_2026"):
             ask("resnet_2025")
 
@@ -58,7 +63,7 @@ def test_an_unknown_label_is_refused_with_near_ones(store: Store) -> None:
 def test_names_that_no_column_holds_are_refused(store: Store, name: str) -> None:
     with pytest.raises(UsageError, match="label"):
         loaded(store, Label(name, "ann"))
-    assert store.labels() == []
+    assert store.labels.all() == []
 
 
 @ON_SQLITE
@@ -67,4 +72,4 @@ def test_names_that_another_program_could_take_for_options_are_refused(store: St
         with pytest.raises(UsageError, match="begins with a dash"):
             loaded(store, label)
     with pytest.raises(UsageError, match="tag '--all' begins with a dash"):
-        store.add_problems([NewProblem(PLAN.problem, "matmul", "", "f32")], "--all")
+        store.problems.add([NewProblem(PLAN.problem, "matmul", "", "f32")], "--all")

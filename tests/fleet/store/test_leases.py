@@ -20,12 +20,12 @@ def test_what_an_expired_owner_held_is_lost_and_claimed_again(store: Store) -> N
     us.claims(Stage.BUILD, 2)
     (kept, _) = they.claim(Stage.BUILD)
     time.sleep(0.01)
-    assert store.sweep() == 2
-    assert store.sweep() == 0
+    assert store.queue.sweep() == 2
+    assert store.queue.sweep() == 0
     assert states(store) == {State.NEW: 2, State.BUILDING: 1}
-    assert store.renew(us.owner) is None
-    assert set(store.renew(they.owner) or ()) == {kept.job}
-    lost = [job.standing for job in store.jobs(state=State.NEW)]
+    assert store.queue.renew(us.owner) is None
+    assert set(store.queue.renew(they.owner) or ()) == {kept.job}
+    lost = [job.standing for job in store.jobs.find(state=State.NEW)]
     assert all(one.losses == 1 and "on us was not heard of" in one.reason for one in lost)
 
 
@@ -34,17 +34,17 @@ def test_a_lease_that_is_renewed_is_not_swept(store: Store) -> None:
     us = crew(store, "us", 0.3)
     claim, _ = us.claim(Stage.BUILD)
     for _ in range(4):
-        assert set(store.renew(us.owner) or ()) == {claim.job}
-        assert store.sweep() == 0
+        assert set(store.queue.renew(us.owner) or ()) == {claim.job}
+        assert store.queue.sweep() == 0
         time.sleep(0.1)
     time.sleep(0.3)
-    assert store.sweep() == 1
+    assert store.queue.sweep() == 1
 
 
 def set_back(store: Store, seconds: float) -> None:
     """As if the database's clock had been set back by so much: all leases end that much later."""
     owners = tables.owners
-    with store._engine.begin() as connection:
+    with store.database.engine.begin() as connection:
         connection.execute(update(owners).values(expires=owners.c.expires + seconds))
 
 
@@ -54,27 +54,27 @@ def test_a_clock_that_is_set_back_does_not_keep_leases(store: Store) -> None:
     dead.claim(Stage.BUILD)
     claim, _ = alive.claim(Stage.BUILD)
     set_back(store, 3600.0)
-    assert store.sweep() == 0  # whoever lives has time to say so
+    assert store.queue.sweep() == 0  # whoever lives has time to say so
     time.sleep(0.3)
-    assert store.sweep() == 1
-    assert set(store.renew(alive.owner) or ()) == {claim.job}
+    assert store.queue.sweep() == 1
+    assert set(store.queue.renew(alive.owner) or ()) == {claim.job}
 
 
 def test_the_jobs_of_a_dead_process_of_this_machine_are_free_at_once(store: Store) -> None:
     (job, _) = load(store, 2)
     killed = subprocess.Popen(["sleep", "600"])
     process = replace(this_process(), pid=killed.pid, began=began(killed.pid))
-    machine = store.register(Host("host", 8, 1 << 30, (ZEN,)), "local")
-    us = Crew(store, store.sign_in(process, 600.0), machine.id)
-    they = Crew(store, store.sign_in(this_process(), 600.0), machine.id)
+    machine = store.queue.register(Host("host", 8, 1 << 30, (ZEN,)), "local")
+    us = Crew(store, store.queue.sign_in(process, 600.0), machine.id)
+    they = Crew(store, store.queue.sign_in(this_process(), 600.0), machine.id)
     claim, _ = us.claim(Stage.BUILD)
     they.claim(Stage.BUILD)
-    assert store.sweep() == 0
+    assert store.queue.sweep() == 0
     killed.kill()
     killed.wait()
-    assert store.sweep() == 1
+    assert store.queue.sweep() == 1
     assert states(store) == {State.NEW: 1, State.BUILDING: 1}
-    assert "ended without signing out" in store.story(job)[-1].reason
+    assert "ended without signing out" in store.jobs.story(job)[-1].reason
     assert us.settle(claim, Built()) == [claim]  # too late, if it should live after all
 
 
@@ -83,7 +83,7 @@ def test_a_lease_that_expired_but_was_not_swept_is_still_good(store: Store) -> N
     load(store)
     us = crew(store, "us", 0.0)
     claim, _ = us.claim(Stage.BUILD)
-    assert set(store.renew(us.owner) or ()) == {claim.job}
+    assert set(store.queue.renew(us.owner) or ()) == {claim.job}
     assert us.settle(claim, Built()) == []
 
 
@@ -92,11 +92,11 @@ def test_who_signs_out_gives_back_what_is_left(store: Store) -> None:
     us = crew(store)
     (claim, _), _ = us.claims(Stage.BUILD, 2)
     us.settle(claim, Built())
-    assert store.sign_out(us.owner, "the time limit") == 1
+    assert store.queue.sign_out(us.owner, "the time limit") == 1
     assert states(store) == {State.NEW: 1, State.BUILT: 1}
-    line = store.story(ids[1])[-1]
+    line = store.jobs.story(ids[1])[-1]
     assert (line.event, line.reason, line.machine) == ("released", "the time limit", "host")
-    assert store.renew(us.owner) is None
+    assert store.queue.renew(us.owner) is None
 
 
 @on_sqlite
@@ -104,10 +104,10 @@ def test_only_own_jobs_can_be_released(store: Store) -> None:
     load(store, 2)
     us, they = crew(store, "us"), crew(store, "them")
     ours, theirs = us.claim(Stage.BUILD)[0].job, they.claim(Stage.BUILD)[0].job
-    assert store.release(us.owner, [ours, theirs], "nobody works on it") == 1
-    assert store.job(ours).standing.state is State.NEW
-    assert store.job(theirs).standing.state is State.BUILDING
-    assert store.renew(us.owner) == {}
+    assert store.queue.release(us.owner, [ours, theirs], "nobody works on it") == 1
+    assert store.jobs.get(ours).standing.state is State.NEW
+    assert store.jobs.get(theirs).standing.state is State.BUILDING
+    assert store.queue.renew(us.owner) == {}
 
 
 @on_sqlite
@@ -116,7 +116,7 @@ def test_a_job_that_is_lost_again_and_again_is_in_error(store: Store) -> None:
     for _ in range(MOST_LOSSES):
         crew(store, "us", 0.0).claim(Stage.BUILD)
         time.sleep(0.002)
-        store.sweep()
+        store.queue.sweep()
     standing = only(store).standing
     assert (standing.state, standing.stage, standing.losses) == (
         State.ERROR,

@@ -22,64 +22,68 @@ GPU7 = Registration("gpu7", "10.0.0.7", 2222, "tuner", "gfx908/120", 8, remarks=
 
 
 def test_a_machine_is_registered_once_and_anew_on_request(store: Store) -> None:
-    assert not store.add_registration(GPU7)
-    assert store.registrations() == [GPU7]
+    assert not store.registrations.add(GPU7)
+    assert store.registrations.all() == [GPU7]
     other = Registration("gpu7", "10.0.0.8")
     with pytest.raises(UsageError, match=r"gpu7 \(tuner@10.0.0.7 port 2222\) already.*--replace"):
-        store.add_registration(other)
-    assert store.registration("gpu7") == GPU7
-    assert store.add_registration(other, replace=True)
-    assert store.registration("gpu7") == other
+        store.registrations.add(other)
+    assert store.registrations.get("gpu7") == GPU7
+    assert store.registrations.add(other, replace=True)
+    assert store.registrations.get("gpu7") == other
 
 
 def test_who_is_disabled_stays_so_when_registered_anew(store: Store) -> None:
-    store.add_registration(GPU7)
-    store.disable(["gpu7"], "new fans")
-    store.add_registration(Registration("gpu7", "10.0.0.8"), replace=True)
-    kept = store.registration("gpu7")
+    store.registrations.add(GPU7)
+    store.registrations.disable(["gpu7"], "new fans")
+    store.registrations.add(Registration("gpu7", "10.0.0.8"), replace=True)
+    kept = store.registrations.get("gpu7")
     assert (kept.enabled, kept.disabled_why) == (False, "new fans")
-    assert store.registrations(enabled_only=True) == []
+    assert store.registrations.all(enabled_only=True) == []
 
 
 def test_names_differ_by_case(store: Store) -> None:
-    store.add_registration(GPU7)
-    store.add_registration(Registration("GPU7", "10.0.0.9"))
-    assert {one.host for one in store.registrations()} == {"10.0.0.7", "10.0.0.9"}
+    store.registrations.add(GPU7)
+    store.registrations.add(Registration("GPU7", "10.0.0.9"))
+    assert {one.host for one in store.registrations.all()} == {"10.0.0.7", "10.0.0.9"}
 
 
 @on_sqlite
 def test_an_unknown_name_suggests_near_ones_and_changes_nothing(store: Store) -> None:
-    store.add_registration(GPU7)
-    for verb in (store.enable, store.remove_registrations, lambda names: store.disable(names, "")):
+    store.registrations.add(GPU7)
+    for verb in (
+        store.registrations.enable,
+        store.registrations.remove,
+        lambda names: store.registrations.disable(names, ""),
+    ):
         with pytest.raises(UsageError, match="unknown machine 'gpu8': did you mean gpu7"):
             verb(["gpu7", "gpu8"])
-    assert store.registrations() == [GPU7]
+    assert store.registrations.all() == [GPU7]
     with pytest.raises(UsageError, match="skipjack machine add registers one"):
-        store.remove_registrations(["gpu7"])
-        store.registration("gpu7")
+        store.registrations.remove(["gpu7"])
+        store.registrations.get("gpu7")
 
 
 def test_a_disabled_machine_gets_no_jobs_until_it_is_enabled(store: Store) -> None:
     load(store, 2)
     us = crew(store)
-    store.add_registration(Registration("host", "10.0.0.7"))
-    store.disable(["host"], "disabled by me: new fans")
+    store.registrations.add(Registration("host", "10.0.0.7"))
+    store.registrations.disable(["host"], "disabled by me: new fans")
     assert us.claims(Stage.BUILD) == []
-    assert store.machines()[0].set_aside == "disabled by me: new fans"
+    assert store.machines.all()[0].set_aside == "disabled by me: new fans"
     with pytest.raises(UsageError, match="skipjack machine enable host"):
-        store.resume(machine="host")
-    assert store.enable(["host", "host"]) == ["host"]
+        store.jobs.resume(machine="host")
+    assert store.registrations.enable(["host", "host"]) == ["host"]
     assert len(us.claims(Stage.BUILD)) == 1
 
 
 @on_sqlite
 def test_so_does_one_that_turns_up_later(store: Store) -> None:
-    store.add_registration(GPU7)
-    store.disable(["gpu7"], "new fans")
-    assert store.register(Host("gpu7", 8, 1 << 30), "ray").set_aside == "new fans"
-    assert store.seen(["gpu7"])[0].set_aside == "new fans"
-    store.enable(["gpu7"])
-    assert store.register(Host("gpu7", 8, 1 << 30), "ray").set_aside == ""
+    store.registrations.add(GPU7)
+    store.registrations.disable(["gpu7"], "new fans")
+    assert store.queue.register(Host("gpu7", 8, 1 << 30), "ray").set_aside == "new fans"
+    assert store.queue.seen(["gpu7"])[0].set_aside == "new fans"
+    store.registrations.enable(["gpu7"])
+    assert store.queue.register(Host("gpu7", 8, 1 << 30), "ray").set_aside == ""
 
 
 @contextmanager
@@ -87,7 +91,7 @@ def beside(url: str, does: Callable[[Store], object]) -> Iterator[None]:
     """Somebody else does something, and has got as far as locks let them."""
 
     with open_store(url) as other:
-        other.registrations()
+        other.registrations.all()
         thread = Thread(target=does, args=(other,))
         thread.start()
         thread.join(0.3)
@@ -103,25 +107,27 @@ on_servers = pytest.mark.parametrize("store_url", ["postgresql", "mariadb"], ind
 def test_who_is_disabled_while_it_turns_up_or_is_resumed_gets_no_jobs(
     store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch, turns_up: bool
 ) -> None:
-    store.add_registration(GPU7)
+    store.registrations.add(GPU7)
     if not turns_up:
-        store.register(Host("gpu7", 8, 1 << 30), "ray")
+        store.queue.register(Host("gpu7", 8, 1 << 30), "ray")
     others = []
     looking = registrations.why_disabled
 
     def slowly(connection: Connection, name: str) -> str:
         found = looking(connection, name)
-        others.append(beside(store_url, lambda other: other.disable(["gpu7"], "new fans")))
+        others.append(
+            beside(store_url, lambda other: other.registrations.disable(["gpu7"], "new fans"))
+        )
         others[-1].__enter__()
         return found
 
     monkeypatch.setattr(registrations, "why_disabled", slowly)
     if turns_up:
-        store.register(Host("gpu7", 8, 1 << 30), "ray")
+        store.queue.register(Host("gpu7", 8, 1 << 30), "ray")
     else:
-        store.resume(machine="gpu7")
+        store.jobs.resume(machine="gpu7")
     others[0].__exit__(None, None, None)
-    assert store.machines()[0].set_aside == "new fans"
+    assert store.machines.all()[0].set_aside == "new fans"
 
 
 @pytest.mark.parametrize("store_url", ["postgresql"], indirect=True)
@@ -131,19 +137,21 @@ def test_machines_are_locked_in_the_order_of_their_ids(
 ) -> None:
     ids = {}
     for name in ("zeta", "alpha"):
-        store.add_registration(Registration(name, "10.0.0.7"))
-        ids[name] = store.register(Host(name, 8, 1 << 30), "ray").id
+        store.registrations.add(Registration(name, "10.0.0.7"))
+        ids[name] = store.queue.register(Host(name, 8, 1 << 30), "ray").id
     assert ids["zeta"] < ids["alpha"]
 
     def change(other: Store) -> None:
         names = ["alpha", "zeta"]
-        other.enable(names) if verb == "enable" else other.disable(names, "")
+        other.registrations.enable(names) if verb == "enable" else other.registrations.disable(
+            names, ""
+        )
 
     def lock(connection: Connection, name: str) -> None:
         mine = select(tables.machines.c.id).where(tables.machines.c.name == name)
         connection.execute(mine.with_for_update(nowait=True))
 
-    with store._engine.begin() as connection:
+    with store.database.engine.begin() as connection:
         lock(connection, "zeta")
         with beside(store_url, change):
             try:

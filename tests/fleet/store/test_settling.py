@@ -49,7 +49,7 @@ def test_a_job_goes_through_its_rounds_to_a_result(store: Store) -> None:
         RESULT,
     )
     assert (job.build_machine, job.eval_machine, job.gpu) == ("host", "host", "0")
-    events = [(line.event, line.round, line.after) for line in store.story(id)]
+    events = [(line.event, line.round, line.after) for line in store.jobs.story(id)]
     assert events == [
         ("claimed", 0, "building"),
         ("built", 0, "built"),
@@ -60,7 +60,7 @@ def test_a_job_goes_through_its_rounds_to_a_result(store: Store) -> None:
         ("claimed", 1, "evaluating"),
         ("told", 1, "evaluated"),
     ]
-    assert store.stale(ZEN, "llvm 20", [1]) == set()
+    assert store.jobs.stale(ZEN, "llvm 20", [1]) == set()
 
 
 def test_what_was_said_so_far_is_shown_until_the_whole_log_is_there(store: Store) -> None:
@@ -69,9 +69,9 @@ def test_what_was_said_so_far_is_shown_until_the_whole_log_is_there(store: Store
     claim, _ = us.claim(Stage.BUILD)
     for text in ("one\n", "one\ntwo\0\n"):
         said = [RunningLog(id, claim.attempt, text), RunningLog(id, claim.attempt + 1, "of nobody")]
-        assert store.note_logs(us.owner, said) == 1
-        assert store.note_logs("another", said) == 0
-    (log,) = store.log(id)
+        assert store.queue.note_logs(us.owner, said) == 1
+        assert store.queue.note_logs("another", said) == 0
+    (log,) = store.jobs.log(id)
     assert (log.text, log.running, log.stage, log.machine) == (
         "one\ntwo\ufffd\n",
         True,
@@ -79,12 +79,12 @@ def test_what_was_said_so_far_is_shown_until_the_whole_log_is_there(store: Store
         "host",
     )
     us.settle(claim, Built(), log="one\ntwo\nthree\n", overheard=True)
-    (log,) = store.log(id)
+    (log,) = store.jobs.log(id)
     assert (log.text, log.running) == ("one\ntwo\nthree\n", False)
     claim, _ = us.claim(Stage.EVALUATE)
-    store.note_logs(us.owner, [RunningLog(id, claim.attempt, "last words\n")])
+    store.queue.note_logs(us.owner, [RunningLog(id, claim.attempt, "last words\n")])
     us.settle(claim, Lost("killed"), log="killed", overheard=True)
-    assert [log.text for log in store.log(id)][1:] == ["last words\n", "killed"]
+    assert [log.text for log in store.jobs.log(id)][1:] == ["last words\n", "killed"]
 
 
 def test_many_are_settled_at_once(store: Store) -> None:
@@ -103,7 +103,7 @@ def test_many_are_settled_at_once(store: Store) -> None:
         Settlement(claim, event, found_out("f"), tuple(made), made, log=f"log of {claim.job}")
         for claim, event in zip(reversed(claims), events, strict=True)
     ]
-    assert store.settle(us.owner, settlements) == []
+    assert store.queue.settle(us.owner, settlements) == []
     assert states(store) == {State.BUILT: 1, State.NEW: 3, State.NOT_APPLICABLE: 1}
     assert (rows(store, "rounds"), rows(store, "artifacts"), rows(store, "logs")) == (1, 1, 5)
 
@@ -112,7 +112,7 @@ def test_what_is_settled_after_the_claim_was_lost_is_refused_and_not_written(sto
     load(store)
     us, they = crew(store, "us", 0.0), crew(store, "them")
     late, _ = us.claim(Stage.BUILD)
-    assert store.sweep() == 1
+    assert store.queue.sweep() == 1
     theirs, _ = they.claim(Stage.BUILD)
     made = artifacts_of([b"late"])
     rest = {"facts": found_out("late"), "digests": tuple(made), "artifacts": made, "log": "late"}
@@ -133,12 +133,12 @@ def test_a_settlement_that_is_repeated_is_accepted_once(store: Store, event: Eve
     us = crew(store)
     claim, _ = us.claim(Stage.BUILD)
     settlement = Settlement(claim, event, found_out("facts"), log="log")
-    assert store.settle(us.owner, [settlement, settlement]) == []
-    standing, story = only(store).standing, store.story(claim.job)
-    assert store.settle(us.owner, [settlement]) == []
+    assert store.queue.settle(us.owner, [settlement, settlement]) == []
+    standing, story = only(store).standing, store.jobs.story(claim.job)
+    assert store.queue.settle(us.owner, [settlement]) == []
     us.claims(Stage.BUILD)
-    assert store.settle(us.owner, [settlement]) == []
-    assert (store.story(claim.job)[:2], rows(store, "logs")) == (story, 1)
+    assert store.queue.settle(us.owner, [settlement]) == []
+    assert (store.jobs.story(claim.job)[:2], rows(store, "logs")) == (story, 1)
     assert len(story) == 2 and standing.state is not State.BUILDING
 
 
@@ -148,7 +148,7 @@ def test_the_end_of_a_job_is_accepted_once(store: Store) -> None:
     us.build()
     claim, _ = us.claim(Stage.EVALUATE)
     told = Settlement(claim, Told(True), found_out("facts"), trials=3, result=RESULT)
-    assert store.settle(us.owner, [told]) == store.settle(us.owner, [told]) == []
+    assert store.queue.settle(us.owner, [told]) == store.queue.settle(us.owner, [told]) == []
     assert (only(store).trials, rows(store, "rounds")) == (3, 2)
 
 
@@ -157,9 +157,9 @@ def test_one_that_is_refused_does_not_keep_the_others_from_it(store: Store) -> N
     load(store, 2)
     us = crew(store)
     (kept, _), (gone, _) = us.claims(Stage.BUILD, 2)
-    store.release(us.owner, [gone.job], "not ours")
+    store.queue.release(us.owner, [gone.job], "not ours")
     settlements = [Settlement(claim, Built(), found_out("facts")) for claim in (gone, kept)]
-    assert store.settle(us.owner, settlements) == [gone]
+    assert store.queue.settle(us.owner, settlements) == [gone]
     assert states(store) == {State.BUILT: 1, State.NEW: 1}
 
 
@@ -172,10 +172,10 @@ def test_an_answer_that_cannot_be_is_a_failure_of_its_worker_alone(store: Store)
         Settlement(odd, Told(True), result=RESULT),
         Settlement(good, Built(), found_out("facts")),
     ]
-    assert store.settle(us.owner, settlements) == []
-    failed = store.job(odd.job).standing
+    assert store.queue.settle(us.owner, settlements) == []
+    failed = store.jobs.get(odd.job).standing
     assert (failed.state, failed.failures) == (State.NEW, 1) and "cannot be" in failed.reason
-    assert store.job(good.job).standing.state is State.BUILT
+    assert store.jobs.get(good.job).standing.state is State.BUILT
 
 
 @on_sqlite
@@ -195,7 +195,7 @@ def test_texts_that_no_database_takes_are_made_readable(store: Store) -> None:
     claim, _ = us.claim(Stage.BUILD)
     assert us.settle(claim, Failed("a\0b\ud800 ü 🐟"), log="x\0y\udfff") == []
     assert only(store).standing.reason == "a\ufffdb? ü 🐟"
-    assert store.log(claim.job)[0].text == "x\ufffdy?"
+    assert store.jobs.log(claim.job)[0].text == "x\ufffdy?"
 
 
 @on_sqlite
@@ -204,7 +204,7 @@ def test_the_end_of_a_long_log_is_kept(store: Store) -> None:
     us = crew(store)
     claim, _ = us.claim(Stage.BUILD)
     us.settle(claim, Built(), log="begin" + "." * LONGEST_LOG + "end")
-    (log,) = store.log(claim.job)
+    (log,) = store.jobs.log(claim.job)
     assert len(log.text) == LONGEST_LOG and log.text.endswith(".end")
 
 
@@ -215,7 +215,7 @@ def test_the_newest_logs_of_a_job_are_kept(store: Store) -> None:
     for number in range(MOST_LOGS + 3):
         claims = [claim for claim, _ in us.claims(Stage.BUILD, 2)]
         said = [Settlement(claim, Released("again"), log=f"{number}") for claim in claims]
-        store.settle(us.owner, said)
-    for job in store.jobs():
-        texts = [log.text for log in store.log(job.id)]
+        store.queue.settle(us.owner, said)
+    for job in store.jobs.find():
+        texts = [log.text for log in store.jobs.log(job.id)]
         assert texts == [f"{number}" for number in range(3, MOST_LOGS + 3)]

@@ -63,10 +63,10 @@ def test_a_lost_artifact_is_built_again_and_never_handed_out(
     us = crew(store)
     us.build(CODE)
     us.build(b"whole")
-    store._transaction(harm)
+    store.database.transaction(harm)
     ((_, task),) = us.claims(Stage.EVALUATE, 2)
     assert task.artifacts == artifacts_of([b"whole"])
-    (lost,) = store.jobs(state=State.NEW)
+    (lost,) = store.jobs.find(state=State.NEW)
     assert f"artifact {DIGEST} " in lost.standing.reason and reason in lost.standing.reason
     us.build(CODE)
     assert us.claim(Stage.EVALUATE)[1].artifacts == artifacts_of([CODE])

@@ -45,7 +45,7 @@ _TOLD = {
 
 
 def test_sessions_are_strict_durable_and_do_not_wait_for_ever(store: Store) -> None:
-    with store._engine.connect() as connection:
+    with store.database.engine.connect() as connection:
         for question, answer in _TOLD[connection.dialect.name].items():
             # Older MariaDBs have another name for it.
             asked = question.replace("transaction_isolation", "tx_isolation")
@@ -55,7 +55,7 @@ def test_sessions_are_strict_durable_and_do_not_wait_for_ever(store: Store) -> N
 
 
 def test_time_is_the_databases_in_seconds_since_1970(store: Store) -> None:
-    with store._engine.begin() as connection:
+    with store.database.engine.begin() as connection:
         first = clock.read(connection)
         # The tests' servers believe to be elsewhere: an hour would show.
         assert abs(first - time.time()) < 1200
@@ -65,15 +65,18 @@ def test_time_is_the_databases_in_seconds_since_1970(store: Store) -> None:
 
 def test_any_text_comes_back_as_it_went(store: Store) -> None:
     keys = ["matmul:ü", "matmul:😀", "matmul:'\"\\%:x", "MATMUL:ü"]
-    store.add_problems([NewProblem(key, "matmul") for key in keys], "Tag 😀")
-    assert sorted(row.key for row in store.problems(tag="Tag 😀")) == sorted(keys)
-    assert store.tags() == [("Tag 😀", 4)]
+    store.problems.add([NewProblem(key, "matmul") for key in keys], "Tag 😀")
+    assert sorted(row.key for row in store.problems.find(tag="Tag 😀")) == sorted(keys)
+    assert store.problems.tags() == [("Tag 😀", 4)]
 
 
 def test_a_text_that_is_too_long_is_refused_not_cut(store: Store) -> None:
-    if store._engine.dialect.name == "sqlite":
+    if store.database.engine.dialect.name == "sqlite":
         pytest.skip("SQLite does not limit texts")
-    with pytest.raises(DBAPIError, match=r"(?i)too long"), store._engine.begin() as connection:
+    with (
+        pytest.raises(DBAPIError, match=r"(?i)too long"),
+        store.database.engine.begin() as connection,
+    ):
         connection.execute(
             text("INSERT INTO devices (name, created) VALUES (:name, 0)"), {"name": "x" * 300}
         )
@@ -86,12 +89,16 @@ def test_the_store_of_a_user_directory_that_is_read_only_is_read(
     with mounted(tmp_path / "disk", "4m") as disk:
         settings = Settings(disk)
         with open_store(settings=settings) as store:
-            store.add_problems([NewProblem("matmul:8x8x8:f32", "matmul")], "tonight")
-            before = store.tags()
+            store.problems.add([NewProblem("matmul:8x8x8:f32", "matmul")], "tonight")
+            before = store.problems.tags()
         make_read_only(disk)
         with open_store(settings=settings, to_read=True) as store:
-            assert store.tags() == before and len(before) == 1
-            assert not store.labels() and not store.machines() and not store.registrations()
+            assert store.problems.tags() == before and len(before) == 1
+            assert (
+                not store.labels.all()
+                and not store.machines.all()
+                and not store.registrations.all()
+            )
         with pytest.raises(StorageError, match="cannot use the directory"):
             open_store(settings=settings)
 

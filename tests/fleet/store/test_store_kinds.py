@@ -54,12 +54,12 @@ def add(
 ) -> None:
     driver = solver if solver == "miopen" else ""
     plan = Plan(f"matmul:{size}x8x8", ZEN.name, solver, kind=kind, driver=driver)
-    store.add_jobs(Label(label, "me"), [plan])
+    store.jobs.add(Label(label, "me"), [plan])
 
 
 def take(workers: Crew, kind: JobKind, label: str = LABEL) -> Task:
     """Claim a job of a kind to build."""
-    ((_, task),) = workers.store.claim(
+    ((_, task),) = workers.store.queue.claim(
         workers.owner, Stage.BUILD, [workers.want()], label=label, kind=kind
     )
     return task
@@ -69,7 +69,7 @@ def finish(workers: Crew, kind: JobKind, result: dict[str, Any], label: str = LA
     """Do a job of a kind from its start to its end."""
     store, want = workers.store, workers.want(devices=(ZEN,))
     for stage in Stage:
-        ((claim, _),) = store.claim(workers.owner, stage, [want], label=label, kind=kind)
+        ((claim, _),) = store.queue.claim(workers.owner, stage, [want], label=label, kind=kind)
         facts = searched_facts() if stage is Stage.EVALUATE else found_out("built")
         if stage is Stage.BUILD:
             assert not workers.settle(claim, Built(), facts=facts)
@@ -86,14 +86,14 @@ def test_a_claim_takes_jobs_of_its_kind_and_they_are_counted_apart(store: Store)
     workers = crew(store)
     want = [workers.want(count=5)]
     taken = {
-        kind: store.claim(workers.owner, Stage.BUILD, want, label=LABEL, kind=kind)
+        kind: store.queue.claim(workers.owner, Stage.BUILD, want, label=LABEL, kind=kind)
         for kind in (JobKind.FIND, JobKind.TUNE)
     }
     assert [task.plan.kind for _, task in taken[JobKind.FIND]] == [JobKind.FIND]
     assert sorted(task.plan.solver for _, task in taken[JobKind.TUNE]) == ["auto", "auto", "miopen"]
-    assert store.live(LABEL, JobKind.TUNE) == {State.BUILDING: 3}
-    assert store.live(LABEL, JobKind.KERNELS) == {State.NEW: 1}
-    assert sum(store.live(LABEL).values()) == 5
+    assert store.queue.live(LABEL, JobKind.TUNE) == {State.BUILDING: 3}
+    assert store.queue.live(LABEL, JobKind.KERNELS) == {State.NEW: 1}
+    assert sum(store.queue.live(LABEL).values()) == 5
 
 
 @on_sqlite
@@ -119,11 +119,11 @@ def test_kernels_are_of_the_winner_and_not_applicable_without_one(store: Store) 
     workers = crew(store)
     finish(workers, JobKind.TUNE, TUNED)
     assert take(workers, JobKind.KERNELS).known == (Known("nest", {"tile": 4}),)
-    assert not store.claim(
+    assert not store.queue.claim(
         workers.owner, Stage.BUILD, [workers.want()], label=LABEL, kind=JobKind.KERNELS
     )
-    assert store.live(LABEL, JobKind.KERNELS)[State.NOT_APPLICABLE] == 1
-    assert list(store.winners(LABEL)) == [("matmul:1x8x8", ZEN.name)]
+    assert store.queue.live(LABEL, JobKind.KERNELS)[State.NOT_APPLICABLE] == 1
+    assert list(store.results.winners(LABEL)) == [("matmul:1x8x8", ZEN.name)]
 
 
 @on_sqlite
@@ -142,7 +142,7 @@ def test_the_winner_of_tunings_is_who_surely_beats_the_default(store: Store) -> 
             "speedups": {name: dict.fromkeys(("ratio", "low"), x) for name, x in gains.items()},
         }
         finish(workers, JobKind.TUNE, {**TUNED, **told})
-    (winner,) = store.winners(LABEL).values()
+    (winner,) = store.results.winners(LABEL).values()
     assert winner == Known("nest", {"tile": 4})
 
 
@@ -152,14 +152,14 @@ def test_a_ranking_by_the_same_toolchain_is_taken_over_with_its_facts(store: Sto
     load(store, 1)
     original = finish(crew(store), JobKind.FIND, RANKED, "before")
     pairs = [("matmul:1x8x8", ZEN.name), ("matmul:unknown", ZEN.name)]
-    assert store.take_over(LABEL, pairs, {ZEN.name: "yesterday"}) == 0
-    assert store.take_over(LABEL, pairs, {ZEN.name: "today"}) == 1
-    assert store.take_over(LABEL, pairs, {ZEN.name: "today"}) == 0, "once is enough"
-    (found,) = store.results(LABEL)
+    assert store.jobs.take_over(LABEL, pairs, {ZEN.name: "yesterday"}) == 0
+    assert store.jobs.take_over(LABEL, pairs, {ZEN.name: "today"}) == 1
+    assert store.jobs.take_over(LABEL, pairs, {ZEN.name: "today"}) == 0, "once is enough"
+    (found,) = store.results.jobs(LABEL)
     assert found.job.result is not None
     assert found.job.result["taken_over"] == {"job": original, "label": "before"}
     assert len(found.facts) == 2
-    assert [line.event for line in store.story(found.job.id)] == ["taken_over"]
+    assert [line.event for line in store.jobs.story(found.job.id)] == ["taken_over"]
 
 
 @pytest.mark.parametrize("store_url", ["postgresql", "mariadb"], indirect=True)
@@ -182,13 +182,13 @@ def test_a_job_that_another_run_makes_meanwhile_stays_as_it_is(
     monkeypatch.setattr(statements, "insert_new", overtaken)
     pairs = [(f"matmul:{size}x8x8", ZEN.name) for size in (1, 2)]
     facts = rows(store, "rounds")
-    assert store.take_over(LABEL, pairs, {ZEN.name: "today"}) == 1
+    assert store.jobs.take_over(LABEL, pairs, {ZEN.name: "today"}) == 1
     theirs, ours = sorted(
-        (job for job in store.jobs(label=LABEL) if job.plan.kind is JobKind.FIND),
+        (job for job in store.jobs.find(label=LABEL) if job.plan.kind is JobKind.FIND),
         key=lambda job: job.plan.problem,
     )
     assert (theirs.standing.state, ours.standing.state) == (State.NEW, State.EVALUATED)
-    assert store.story(theirs.id) == [] and len(store.story(ours.id)) == 1
+    assert store.jobs.story(theirs.id) == [] and len(store.jobs.story(ours.id)) == 1
     assert rows(store, "rounds") == facts + 2
     finish(crew(store), JobKind.FIND, RANKED)
 
@@ -197,8 +197,10 @@ def test_a_job_that_another_run_makes_meanwhile_stays_as_it_is(
 def test_rankings_are_looked_up_by_ids_of_problems_and_not_by_their_texts(store: Store) -> None:
     load(store, 1)
     asked: list[str] = []
-    event.listen(store._engine, "before_cursor_execute", lambda *given: asked.append(given[2]))
-    store.take_over(LABEL, [("matmul:1x8x8", ZEN.name)], {ZEN.name: "today"})
+    event.listen(
+        store.database.engine, "before_cursor_execute", lambda *given: asked.append(given[2])
+    )
+    store.jobs.take_over(LABEL, [("matmul:1x8x8", ZEN.name)], {ZEN.name: "today"})
     assert asked and not any("problems.key IN" in one.replace('"', "") for one in asked)
 
 
@@ -209,9 +211,9 @@ def test_a_reset_of_one_kind_leaves_the_others_as_they_are(store: Store) -> None
     workers = crew(store)
     finish(workers, JobKind.TUNE, TUNED)
     finish(workers, JobKind.FIND, RANKED)
-    assert store.reset(LABEL, State.EVALUATED, State.NEW, kind=JobKind.FIND).reset == 1
-    assert store.live(LABEL, JobKind.TUNE) == {State.EVALUATED: 1}
-    assert store.live(LABEL, JobKind.FIND) == {State.NEW: 1}
+    assert store.jobs.reset(LABEL, State.EVALUATED, State.NEW, kind=JobKind.FIND).reset == 1
+    assert store.queue.live(LABEL, JobKind.TUNE) == {State.EVALUATED: 1}
+    assert store.queue.live(LABEL, JobKind.FIND) == {State.NEW: 1}
 
 
 @on_sqlite
@@ -226,7 +228,7 @@ def test_another_winner_than_was_packed_is_packed_instead(store: Store) -> None:
     newer = {**RANKED["verdict"], "solver_version": find_solver("nest").version}
     finish(workers, JobKind.FIND, {**RANKED, "verdict": newer})
     assert make_kernels(store, LABEL).again == 1
-    assert store.live(LABEL, JobKind.KERNELS) == {State.NEW: 1}
+    assert store.queue.live(LABEL, JobKind.KERNELS) == {State.NEW: 1}
 
 
 @on_sqlite
@@ -236,14 +238,16 @@ def test_what_had_no_winner_while_it_was_ranked_anew_is_packed_afterwards(store:
     finish(workers, JobKind.TUNE, TUNED)
     assert make_kernels(store, LABEL).made == 1
     add(store, JobKind.KERNELS, size=2)
-    store.reset(LABEL, State.EVALUATED, State.NEW, kind=JobKind.TUNE)
+    store.jobs.reset(LABEL, State.EVALUATED, State.NEW, kind=JobKind.TUNE)
     want = [workers.want(count=2)]
-    assert not store.claim(workers.owner, Stage.BUILD, want, label=LABEL, kind=JobKind.KERNELS)
-    assert store.live(LABEL, JobKind.KERNELS) == {State.NOT_APPLICABLE: 2}
+    assert not store.queue.claim(
+        workers.owner, Stage.BUILD, want, label=LABEL, kind=JobKind.KERNELS
+    )
+    assert store.queue.live(LABEL, JobKind.KERNELS) == {State.NOT_APPLICABLE: 2}
     finish(workers, JobKind.TUNE, TUNED)
     again = make_kernels(store, LABEL)
     assert (again.made, again.again, again.left_out) == (0, 1, 1)
-    assert store.live(LABEL, JobKind.KERNELS) == {State.NEW: 1, State.NOT_APPLICABLE: 1}
+    assert store.queue.live(LABEL, JobKind.KERNELS) == {State.NEW: 1, State.NOT_APPLICABLE: 1}
 
 
 @on_sqlite

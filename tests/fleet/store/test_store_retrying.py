@@ -52,7 +52,7 @@ def _owners(engine: Engine) -> list[str]:
 def test_a_server_that_restarts_in_a_transaction_loses_nothing(
     server: Server, served: Store, how: str
 ) -> None:
-    engine = served._engine
+    engine = served.database.engine
     told: list[str] = []
     attempts: list[int] = []
 
@@ -76,17 +76,17 @@ def test_a_server_that_restarts_in_a_transaction_loses_nothing(
 def test_every_verb_waits_for_a_server_that_is_away(server: Server, user_dir: Path) -> None:
     told: list[str] = []
     with open_store(server.fresh(), on_wait=told.append) as store:
-        owner = store.sign_in(ProcessIdentity("here", 1), 60.0)
+        owner = store.queue.sign_in(ProcessIdentity("here", 1), 60.0)
         server.stop()
         restart = threading.Timer(0.5, server.start)
         restart.start()
-        assert store.renew(owner) == {}
+        assert store.queue.renew(owner) == {}
         restart.join()
         assert "trying again for 600 seconds" in told[0]
         server.stop()
         restart = threading.Timer(0.1, server.start)
         restart.start()
-        assert list(store.problems()) == []
+        assert list(store.problems.find()) == []
         restart.join()
 
 
@@ -101,7 +101,9 @@ def test_patience_ends(server: Server, served: Store) -> None:
     patience = _patient(9.0, on_wait=lambda said: None, sleep=sleep, monotonic=lambda: now[0])
     server.stop()
     with pytest.raises(StorageError, match=r"gave up after 9 seconds: .*cannot be used") as caught:
-        patience.transact(served._engine, lambda connection: connection.execute(text("SELECT 1")))
+        patience.transact(
+            served.database.engine, lambda connection: connection.execute(text("SELECT 1"))
+        )
     assert PASSWORD not in str(caught.value)
     assert 9 <= sum(pauses) < 12
     assert pauses[0] < 0.1 < max(pauses) <= 2.0
@@ -109,7 +111,7 @@ def test_patience_ends(server: Server, served: Store) -> None:
 
 
 def test_a_deadlock_is_resolved_by_repeating(server: Server, served: Store) -> None:
-    engine = served._engine
+    engine = served.database.engine
     with engine.begin() as connection:
         _add_owner(connection, "a")
         _add_owner(connection, "b")
@@ -144,7 +146,7 @@ def test_a_deadlock_is_resolved_by_repeating(server: Server, served: Store) -> N
 
 
 def test_a_row_that_another_inserted_meanwhile_is_seen_the_next_time(served: Store) -> None:
-    engine = served._engine
+    engine = served.database.engine
     attempts: list[int] = []
 
     def work(connection: Connection) -> bool:
@@ -169,7 +171,7 @@ def test_a_mistake_is_not_repeated(store: Store) -> None:
         connection.execute(text("SELECT nonsense FROM owners"))
 
     with pytest.raises(StorageError, match="nonsense"):
-        _patient(sleep=lambda seconds: pytest.fail("waited")).transact(store._engine, work)
+        _patient(sleep=lambda seconds: pytest.fail("waited")).transact(store.database.engine, work)
     assert len(attempts) == 1
 
 
@@ -178,7 +180,7 @@ def test_a_file_that_is_locked_is_waited_for(
 ) -> None:
     monkeypatch.setattr(sqlite, "BUSY_S", 0.0)
     with open_store() as store, open_store() as other:
-        holder = other._engine.connect()
+        holder = other.database.engine.connect()
         lock = holder.begin()
         pauses: list[float] = []
 
@@ -189,8 +191,8 @@ def test_a_file_that_is_locked_is_waited_for(
                 holder.close()
 
         patience = _patient(sleep=let_go, on_wait=pytest.fail)
-        patience.transact(store._engine, lambda connection: _add_owner(connection, "a"))
-        assert _owners(store._engine) == ["a"]
+        patience.transact(store.database.engine, lambda connection: _add_owner(connection, "a"))
+        assert _owners(store.database.engine) == ["a"]
         assert len(pauses) == 3
 
 
@@ -213,7 +215,7 @@ def _cut_after_commit(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[i
 def test_a_commit_without_acknowledgement_is_known_as_such(
     served: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = served._engine
+    engine = served.database.engine
     cuts = _cut_after_commit(engine, monkeypatch)
     looked: list[str] = []
 
@@ -235,21 +237,21 @@ def test_claims_and_results_survive_a_lost_acknowledgement(
     device = Device("cpu", "znver4", 1)
     with open_store(server.fresh(), on_wait=lambda said: None) as store:
         keys = [f"matmul:{n}x8x8" for n in range(1, 9)]
-        store.add_problems([NewProblem(key, "matmul") for key in keys], "t")
-        store.add_jobs(Label("L", "me"), [Plan(key, device.name) for key in keys])
-        machine = store.register(Host("m", 1, 1, (device,)), "local")
-        owner = store.sign_in(ProcessIdentity("here", 1), 60.0)
+        store.problems.add([NewProblem(key, "matmul") for key in keys], "t")
+        store.jobs.add(Label("L", "me"), [Plan(key, device.name) for key in keys])
+        machine = store.queue.register(Host("m", 1, 1, (device,)), "local")
+        owner = store.queue.sign_in(ProcessIdentity("here", 1), 60.0)
         with monkeypatch.context() as patch:
-            cuts = _cut_after_commit(store._engine, patch)
-            taken = store.claim(owner, Stage.BUILD, [Want(machine.id, "s", count=3)])
+            cuts = _cut_after_commit(store.database.engine, patch)
+            taken = store.queue.claim(owner, Stage.BUILD, [Want(machine.id, "s", count=3)])
         assert len(cuts) == 1
-        assert set(store.renew(owner) or ()) == {claim.job for claim, _ in taken}
+        assert set(store.queue.renew(owner) or ()) == {claim.job for claim, _ in taken}
         assert len(taken) == 3
         settlements = [Settlement(claim, Failed("no room")) for claim, _ in taken]
         with monkeypatch.context() as patch:
-            cuts = _cut_after_commit(store._engine, patch)
-            assert store.settle(owner, settlements) == []
+            cuts = _cut_after_commit(store.database.engine, patch)
+            assert store.queue.settle(owner, settlements) == []
         assert len(cuts) == 1
-        assert store.live() == {State.NEW: 8}
+        assert store.queue.live() == {State.NEW: 8}
         for claim, _ in taken:
-            assert [line.event for line in store.story(claim.job)] == ["claimed", "failed"]
+            assert [line.event for line in store.jobs.story(claim.job)] == ["claimed", "failed"]

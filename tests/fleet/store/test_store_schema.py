@@ -87,10 +87,10 @@ def test_labels_of_older_stores_are_for_what_their_jobs_were_built_for(
             connection.execute(text(words.format(key=key)), needed)
     opening.upgrade(store_url)
     with open_store(store_url) as store:
-        found = {job.label: job.device_class for job in store.jobs()}
+        found = {job.label: job.device_class for job in store.jobs.find()}
         assert found == {"built": older.class_key, "new": newer.class_key, "unseen": ""}
-        assert store.known_device("znver4/1", "built") == older
-        assert store.known_device("znver4/1", "new") == newer
+        assert store.machines.known_device("znver4/1", "built") == older
+        assert store.machines.known_device("znver4/1", "new") == newer
 
 
 def test_the_revisions_are_those_that_alembic_finds() -> None:
@@ -151,7 +151,7 @@ def _stamp(connection: Connection) -> None:
 
 
 def _set_version(store: Store, revision: str) -> None:
-    with store._engine.begin() as connection:
+    with store.database.engine.begin() as connection:
         revisions._stamp(connection, revision)
 
 
@@ -170,7 +170,7 @@ def test_a_creation_that_was_cut_off_is_finished(store_url: str, engine: Engine)
         revisions._stamp(connection, revisions.UNFINISHED)
         metadata.tables["problems"].create(connection)
     with open_store(store_url) as store:
-        assert store.tags() == []
+        assert store.problems.tags() == []
 
 
 def test_many_processes_create_it_at_once(store_url: str) -> None:
@@ -198,14 +198,14 @@ def test_a_new_file_that_sqlite_refuses_without_waiting_is_tried_again(
 
     monkeypatch.setattr(Engine, "raw_connection", busy_once)
     with open_store(f"sqlite:///{user_dir / 'fleet.sqlite'}") as store:
-        assert store.tags() == []
+        assert store.problems.tags() == []
     assert Engine.raw_connection is connecting
 
 
 def _open_together(url: str, start: Barrier) -> None:
     start.wait(PATIENCE_S)
     with open_store(url) as store:
-        assert store.tags() == []
+        assert store.problems.tags() == []
 
 
 _IMPOSSIBLE = {
@@ -223,14 +223,17 @@ _IMPOSSIBLE = {
 
 
 def test_what_cannot_be_is_refused_by_the_database(store: Store) -> None:
-    with store._engine.begin() as connection:
+    with store.database.engine.begin() as connection:
         key = connection.dialect.identifier_preparer.quote("key")
         for statement in _ONE_JOB:
             connection.execute(text(statement.replace("{key}", key)))
     for change, constraint in _IMPOSSIBLE.items():
-        with pytest.raises(DBAPIError, match=constraint), store._engine.begin() as connection:
+        with (
+            pytest.raises(DBAPIError, match=constraint),
+            store.database.engine.begin() as connection,
+        ):
             connection.execute(text(f"UPDATE jobs SET {change}"))
-    with store._engine.begin() as connection:
+    with store.database.engine.begin() as connection:
         assert connection.execute(text("SELECT state FROM jobs")).scalar() == "new"
 
 

@@ -120,7 +120,7 @@ def test_the_password_may_stand_in_a_file(
     monkeypatch.setenv("SKIPJACK_DB_PASSWORD_FILE", str(secret))
     server.fresh()
     with open_store(server.url(server.newest, password=None)) as store:
-        assert store.tags() == []
+        assert store.problems.tags() == []
         assert PASSWORD not in store.url_for_people
     monkeypatch.setenv("SKIPJACK_DB_PASSWORD_FILE", str(tmp_path / "gone"))
     with pytest.raises(UsageError, match=r"gone \(SKIPJACK_DB_PASSWORD_FILE\): No such file"):

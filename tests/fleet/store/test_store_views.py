@@ -116,7 +116,7 @@ def _fill(store: Store) -> None:
         "seen": 0,
     }
     problem = {"id": 1, "digest": "d", "key": "matmul:8x8x8", "operation": "matmul", "created": 0}
-    with store._engine.begin() as connection:
+    with store.database.engine.begin() as connection:
         connection.execute(insert(tables.problems).values(problem))
         for tag in ({"tag": "b", "recurrent": True, "source": "s"}, {"tag": "a", "source": "s"}):
             connection.execute(insert(tables.problem_tags).values(problem=1, created=0, **tag))
@@ -139,7 +139,7 @@ def _fill(store: Store) -> None:
 
 
 def ask(store: Store, query: str) -> list[dict[str, Any]]:
-    with store._engine.connect() as connection:
+    with store.database.engine.connect() as connection:
         return [dict(row) for row in connection.execute(text(query)).mappings()]
 
 

@@ -85,32 +85,32 @@ def _do(us: Crew, claims: list[Claim], name: str, what: object, more: object) ->
         case "settle", _, int() if claims:
             # Any claim that ever was, so that most are settled too late or twice.
             claim = claims[-1 - more % len(claims)]
-            store.settle(
+            store.queue.settle(
                 us.owner, [Settlement(claim, what, found_out("facts"), trials=1, result=RESULT)]
             )  # type: ignore[arg-type]
         case "reset", State(), State():
-            store.reset(LABEL, what, more)
+            store.jobs.reset(LABEL, what, more)
         case "sign_out", _, _:
-            store.sign_out(us.owner, "restarted")
+            store.queue.sign_out(us.owner, "restarted")
             return crew(store, lease_s=0.0)
-        case "sweep", _, _ if store.sweep():
+        case "sweep", _, _ if store.queue.sweep():
             return crew(store)
         case "abort", _, _:
-            store.abort(label=LABEL)
+            store.jobs.abort(label=LABEL)
         case "resume", _, _:
-            store.resume(label=LABEL)
+            store.jobs.resume(label=LABEL)
         case "stop", _, _:
-            store.abort(machine="host")
+            store.jobs.abort(machine="host")
         case "start", _, _:
-            store.resume(machine="host")
+            store.jobs.resume(machine="host")
     return us
 
 
 def _check(store: Store) -> None:
-    for job in store.jobs():
+    for job in store.jobs.find():
         standing, attempts, told = Standing(), 0, 0
         built: set[int] = set()  # each settlement tells a trial; a round that is rebuilt, once
-        for line in store.story(job.id):
+        for line in store.jobs.story(job.id):
             assert (line.before, line.epoch, line.round) == (
                 str(standing.state),
                 standing.epoch,

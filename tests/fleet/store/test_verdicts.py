@@ -26,18 +26,18 @@ PLANS = [
 
 def test_jobs_of_a_problem_come_in_a_row(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verdicts, "_PAGE", 2)
-    store.add_problems([NewProblem(key, "matmul") for key in KEYS], "t")
+    store.problems.add([NewProblem(key, "matmul") for key in KEYS], "t")
     for label in ("L", "M"):
-        store.add_jobs(Label(label, "ann"), PLANS)
+        store.jobs.add(Label(label, "ann"), PLANS)
     done = {"state": "evaluated", "result": json.dumps({"time_ns": 1.5}), "toolchain": "tools"}
-    with store._engine.begin() as connection:
+    with store.database.engine.begin() as connection:
         connection.execute(update(tables.jobs).where(tables.jobs.c.id != 5).values(**done))
-    found = list(store.verdicts("L"))
+    found = list(store.results.verdicts("L"))
     order = [PLANS[1], PLANS[2], PLANS[3], PLANS[0]]
     assert [(one.problem, one.device, one.kind) for one in found] == [
         (plan.problem, plan.device, plan.kind) for plan in order
     ]
     assert {(one.toolchain, one.result["time_ns"]) for one in found} == {("tools", 1.5)}
-    assert [one.kind for one in store.verdicts("L", "gfx900/56")] == [JobKind.FIND]
+    assert [one.kind for one in store.results.verdicts("L", "gfx900/56")] == [JobKind.FIND]
     with pytest.raises(UsageError, match="unknown device"):
-        list(store.verdicts("L", "gfx900/57"))
+        list(store.results.verdicts("L", "gfx900/57"))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from skipjack.fleet.importing import ImportOptions, ImportReport, ProblemStore
-    from skipjack.fleet.store.jobs.problems import Added, NewProblem
+    from skipjack.fleet.importing import ImportOptions, ImportReport
+    from skipjack.fleet.store import Problems
     from skipjack.settings import Settings
 
 
@@ -23,23 +23,8 @@ class ImportedDump(NamedTuple):
     """What the program ran on, that with the most to save first."""
 
 
-class _InOrder:
-    """Adds problems one by one: the store numbers those of one transaction in an order of its own,
-    and jobs are made and claimed by number.
-    """
-
-    def __init__(self, store: ProblemStore) -> None:
-        self._store = store
-
-    def add_problems(self, problems: Iterable[NewProblem], tag: str, **said: Any) -> Added:
-        """As the store does."""
-        from skipjack.fleet.store.jobs.problems import Added
-
-        return sum((self._store.add_problems([one], tag, **said) for one in problems), Added())
-
-
 def import_dump(
-    store: ProblemStore, folder: Path, options: ImportOptions, settings: Settings
+    problems: Problems, folder: Path, options: ImportOptions, settings: Settings
 ) -> ImportedDump:
     """Take the problems of a dump in; jobs of those that are new are done in this order."""
     from skipjack.fleet.importing import import_lines
@@ -49,6 +34,6 @@ def import_dump(
     valued = most_valuable_first(contents, settings)
     keys = dict.fromkeys(one.problem.key for one in valued)
     lines = BytesIO("".join(f"{key}\n" for key in keys).encode())
-    report = import_lines(_InOrder(store), lines, options)
+    report = import_lines(problems, lines, replace(options, in_order=True))
     devices = dict.fromkeys(one.dumped.device for one in valued)
     return ImportedDump(report, contents.damaged, tuple(devices))

@@ -48,7 +48,7 @@ def export(
     """Write a label's built jobs and their machine code to a file."""
     from skipjack.fleet.bundle.exporting import export_bundle
     from skipjack.fleet.bundle.manifest import Slice
-    from skipjack.fleet.store.claims.bundling import Wanted
+    from skipjack.fleet.store import Wanted
     from skipjack.reading import numbered
 
     wanted = Wanted(label, device_of(device, arch, units), Slice.parse(part))

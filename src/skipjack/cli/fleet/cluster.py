@@ -56,8 +56,8 @@ def up(
 
     with the_store() as store:
         if head:
-            store.registration(head)
-        machines = select_machines(store)
+            store.registrations.get(head)
+        machines = select_machines(store.registrations)
     options = cluster.ClusterOptions(head, port, client_port, tuple(ray_option or ()), image)
     file = _file()
     try:
@@ -98,7 +98,7 @@ def down(
     from skipjack.fleet.machines import cluster
 
     with the_store() as store:
-        machines = store.registrations()
+        machines = store.registrations.all()
     file = _file()
     state = cluster.down(file, machines, forget or ())
     _show(state, file, json)
@@ -115,7 +115,7 @@ def status(json: JsonOption = False) -> None:
     from skipjack.fleet.machines import cluster
 
     with the_store() as store:
-        machines = store.registrations()
+        machines = store.registrations.all()
     file = _file()
     state = cluster.status(file, machines)
     _show(state, file, json)

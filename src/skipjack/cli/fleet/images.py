@@ -249,12 +249,12 @@ def _machines(device: str | None) -> list[Registration]:
     from skipjack.fleet.machines.selecting import select_machines
 
     with the_store() as store:
-        return select_machines(store, device=device)
+        return select_machines(store.registrations, device=device)
 
 
 def _all_machines() -> list[Registration]:
     with the_store() as store:
-        return store.registrations(enabled_only=True)
+        return store.registrations.all(enabled_only=True)
 
 
 def _password(user: str) -> str:

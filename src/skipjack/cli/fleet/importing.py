@@ -107,9 +107,9 @@ def import_problems(
     with the_store() as store:
         if dump is None:
             with import_bar(enabled=not json) as observe:
-                done = import_file(store, file, options, progress=observe)
+                done = import_file(store.problems, file, options, progress=observe)
         else:
-            taken = import_dump(store, dump, options, settings)
+            taken = import_dump(store.problems, dump, options, settings)
             done = taken.report
     if json:
         typer.echo(dumps(done.to_json()))

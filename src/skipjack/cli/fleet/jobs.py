@@ -41,7 +41,7 @@ def show(job: JobArgument, json: JsonOption = False) -> None:
     with the_store() as store:
         from skipjack.report.fleet.job import print_job
 
-        print_job(store.job(job), store.story(job), json)
+        print_job(store.jobs.get(job), store.jobs.story(job), json)
 
 
 @app.command("log", epilog=examples("skipjack job log 17", "skipjack job log 17 --follow"))
@@ -59,11 +59,11 @@ def show_log(
     with the_store() as store:
         from skipjack.report.fleet.job import LogPrinter
 
-        printer, attempt = LogPrinter(json), store.job(job).attempt
+        printer, attempt = LogPrinter(json), store.jobs.get(job).attempt
         running = True
         while running:
-            now = store.job(job)  # before the log: what ends meanwhile is whole in it
-            printer.show([text for text in store.log(job) if stage in (None, str(text.stage))])
+            now = store.jobs.get(job)  # before the log: what ends meanwhile is whole in it
+            printer.show([text for text in store.jobs.log(job) if stage in (None, str(text.stage))])
             at_it = now.standing.state.claimed and stage in (None, str(now.standing.working))
             running = follow and at_it and now.attempt == attempt
             time.sleep(_LOOK_EVERY_S if running else 0)
@@ -91,7 +91,9 @@ def reset(
     if target not in (State.NEW, State.BUILT):
         raise UsageError(f"jobs are reset to new or built, not to {to}")
     with the_store() as store:
-        done = store.reset(label, state_of(state), target, device=device_of(device, arch, units))
+        done = store.jobs.reset(
+            label, state_of(state), target, device=device_of(device, arch, units)
+        )
     if json:
         record = {"format": 1, "reset": done.reset, "refused": done.refused}
         typer.echo(dumps({**record, "reasons": list(done.reasons)}))

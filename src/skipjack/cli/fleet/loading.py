@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skipjack.core.device import Device
     from skipjack.fleet.importing import Misses
     from skipjack.fleet.loading import Planned, Selection
-    from skipjack.fleet.store.store import Store
+    from skipjack.fleet.store import Store
 
 EXAMPLES = examples(
     "skipjack load -t resnet -l resnet_2026_11 --device emeraldrapids/1 --direction all "
@@ -135,7 +135,7 @@ def load(
     )
     with the_store() as store:
         if missed:
-            store.add_problems(missed.problems, TAG)
+            store.problems.add(missed.problems, TAG)
         else:
             _import_list(store, tag, json)
         targets = tuple(name for name in named if name)
@@ -154,7 +154,7 @@ def load(
         if mine and planned.plans:
             _check_for_cpus(planned)
         wanted = Label(label, owner or getpass.getuser(), toolchain, versions, image, ticket)
-        added = store.add_jobs(wanted, planned.plans, priority=priority, chosen=planned.chosen)
+        added = store.jobs.add(wanted, planned.plans, priority=priority, chosen=planned.chosen)
         unseen = _unseen(store, {plan.device for plan in planned.plans})
     if json:
         record = {"jobs": added.added, "known": added.known, "problems": planned.problems}
@@ -207,12 +207,12 @@ def _import_list(store: Store, tag: str | None, json: bool) -> None:
     """A tag that nobody has given yet may be the name of a list that comes with Skipjack."""
     from skipjack import lists
 
-    if tag is None or tag not in lists.names() or tag in dict(store.tags()):
+    if tag is None or tag not in lists.names() or tag in dict(store.problems.tags()):
         return
     from skipjack.fleet.importing import ImportOptions, import_file
     from skipjack.reading import numbered
 
-    done = import_file(store, lists.path_of(tag), ImportOptions(tag=tag))
+    done = import_file(store.problems, lists.path_of(tag), ImportOptions(tag=tag))
     if not json:
         typer.echo(
             f"skipjack: {numbered(done.understood, 'problem')} of the list {tag} imported", err=True
@@ -275,7 +275,7 @@ def _unseen(store: Store, wanted: set[str]) -> list[str]:
     """Devices that no machine has, as far as anybody knows."""
     from skipjack.fleet.host import detect_host
 
-    seen = {name for machine in store.machines() for name in machine.devices}
+    seen = {name for machine in store.machines.all() for name in machine.devices}
     seen |= {device.name for device in detect_host().devices}
     return sorted(wanted - seen)
 

@@ -86,8 +86,8 @@ def add(
     named = device_of(device, arch, units) or ""
     one = Registration(name, host, port, user, named, gpus, remarks=remarks, python=python)
     with the_store() as store:
-        replaced = store.add_registration(one, replace=replace)
-        one = store.registration(name)
+        replaced = store.registrations.add(one, replace=replace)
+        one = store.registrations.get(name)
     if json:
         from json import dumps
 
@@ -110,8 +110,8 @@ def list_machines(
 
     named = device_of(device, arch, units)
     with the_store() as store:
-        found = [one for one in store.registrations() if named in (None, one.device)]
-        workers = {worker.name: worker for worker in store.machines()}
+        found = [one for one in store.registrations.all() if named in (None, one.device)]
+        workers = {worker.name: worker for worker in store.machines.all()}
     machine_list(found, workers, json)
 
 
@@ -121,8 +121,8 @@ def show(name: NameArgument, json: JsonOption = False) -> None:
     from skipjack.report.fleet.machines import machine_details, machine_json
 
     with the_store() as store:
-        one = store.registration(name)
-        worker = next((each for each in store.machines() if each.name == name), None)
+        one = store.registrations.get(name)
+        worker = next((each for each in store.machines.all() if each.name == name), None)
     if json:
         from json import dumps
 
@@ -135,8 +135,8 @@ def show(name: NameArgument, json: JsonOption = False) -> None:
 def remove(names: NamesArgument, json: JsonOption = False) -> None:
     """Forget machines; what was measured on them is kept."""
     with the_store() as store:
-        gone = store.remove_registrations(names)
-        idle = {worker.name for worker in store.machines() if worker.set_aside}
+        gone = store.registrations.remove(names)
+        idle = {worker.name for worker in store.machines.all() if worker.set_aside}
     _say("removed", [one.name for one in gone], json)
     for one in gone:
         if one.name in idle and not json:
@@ -150,7 +150,7 @@ def remove(names: NamesArgument, json: JsonOption = False) -> None:
 def enable(names: NamesArgument, json: JsonOption = False) -> None:
     """Put machines in use again, also those that were set aside for their failures."""
     with the_store() as store:
-        _say("enabled", store.enable(names), json)
+        _say("enabled", store.registrations.enable(names), json)
 
 
 @app.command("disable", epilog=examples('skipjack machine disable gpu7 --reason "new fans"'))
@@ -162,7 +162,7 @@ def disable(
     """Leave machines out: no further jobs, commands, images or clusters. Running jobs finish."""
     why = f"disabled by {getpass.getuser()}" + (f": {reason}" if reason else "")
     with the_store() as store:
-        _say("disabled", store.disable(names, why), json)
+        _say("disabled", store.registrations.disable(names, why), json)
 
 
 @app.command(
@@ -197,8 +197,10 @@ def check(
 
     named = device_of(device, arch, units)
     with the_store() as store:
-        machines = select_machines(store, names or (), named, disabled_too=bool(names))
-        wish = wanted(store, label or "")
+        machines = select_machines(
+            store.registrations, names or (), named, disabled_too=bool(names)
+        )
+        wish = wanted(store.labels, label or "")
     found = check_machines(machines, wish, timeout_s=timeout, accept_new=accept_new_keys)
     conditions(found, json)
     bad = [one.machine.name for one in found if not one.ok]
@@ -236,7 +238,7 @@ def execute(
     if not command.strip():
         raise UsageError('the command is empty; write one, as skipjack machine exec "uptime"')
     with the_store() as store:
-        machines = select_machines(store, names or (), device_of(device, arch, units))
+        machines = select_machines(store.registrations, names or (), device_of(device, arch, units))
     observer = None if json else say_line
     answers = run_everywhere(machines, command, timeout_s=timeout, observer=observer)
     if json:

@@ -12,7 +12,7 @@ from skipjack.errors import UsageError
 
 if TYPE_CHECKING:
     from skipjack.fleet.states import State
-    from skipjack.fleet.store.store import Store
+    from skipjack.fleet.store import Store
 
 LabelOption = Annotated[str | None, typer.Option("-l", "--label", help="Name of a batch of jobs.")]
 RequiredLabel = Annotated[str, typer.Option("-l", "--label", help="Name of a batch of jobs.")]
@@ -55,6 +55,6 @@ def state_of(text: str) -> State:
 
 def the_store(give_up: Callable[[], bool] = lambda: False, *, to_read: bool = False) -> Store:
     """The store of SKIPJACK_DB, or the file in the user directory."""
-    from skipjack.fleet.store.opening import open_store
+    from skipjack.fleet.store import open_store
 
     return open_store(give_up=give_up, to_read=to_read)

@@ -38,13 +38,13 @@ def list_problems(
 ) -> None:
     """List problems with tags, source and model, and when and by what each was last measured."""
     from skipjack.fleet.loading import operations_named
-    from skipjack.fleet.store.jobs.problem_list import ProblemFilter
+    from skipjack.fleet.store import ProblemFilter
     from skipjack.report.fleet.problems import print_problems
 
     wanted = tuple(name.strip() for name in operation.split(",")) if operation else ()
     which = ProblemFilter(tag, operations_named(wanted), recurrent, retired)
     with the_store(to_read=True) as store:
-        found = store.problem_list(which, limit + 1)
+        found = store.problems.listed(which, limit + 1)
     print_problems(found[:limit], json)
     if len(found) > limit and not json:
         typer.echo(f"skipjack: there are more; --limit {10 * limit} shows more of them", err=True)
@@ -60,7 +60,7 @@ def show(
 
     key = parse(problem).key
     with the_store(to_read=True) as store:
-        found, results = store.problem(key)
+        found, results = store.problems.get(key)
     print_problem(found, results, json)
 
 
@@ -76,11 +76,11 @@ def tag_problems(
     json: JsonOption = False,
 ) -> None:
     """Give problems a tag; what it said of them before stays."""
-    from skipjack.fleet.store.jobs.problems import Provenance
+    from skipjack.fleet.store import Provenance
 
     keys = _keys(problems)
     with the_store() as store:
-        changed = store.tag(keys, Provenance(tag, recurrent, source, model))
+        changed = store.problems.tag(keys, Provenance(tag, recurrent, source, model))
     _say("tagged", changed, len(keys) - changed, f"had {tag} before", json)
 
 
@@ -89,7 +89,7 @@ def untag_problems(problems: KeysArgument, tag: TagOption, json: JsonOption = Fa
     """Take a tag from problems; they and their jobs stay."""
     keys = _keys(problems)
     with the_store() as store:
-        changed = store.untag(keys, tag)
+        changed = store.problems.untag(keys, tag)
     _say("untagged", changed, len(keys) - changed, f"did not have {tag}", json)
 
 

@@ -21,7 +21,7 @@ from skipjack.errors import SkipjackError, UsageError
 from skipjack.reading import numbered
 
 if TYPE_CHECKING:
-    from skipjack.fleet.store.store import Store
+    from skipjack.fleet.store import Store
 
 ABORT_EXAMPLES = examples(
     "skipjack abort -l resnet_2026_11",
@@ -66,7 +66,7 @@ def abort(
         if not yes:
             _ask_before_touching_others(store, target)
         by = f"by {getpass.getuser()}" + (f": {reason}" if reason else "")
-        count = store.abort(**target, reason=f"aborted {by}")
+        count = store.jobs.abort(**target, reason=f"aborted {by}")
     _say("aborted", count, json, _machine_sentence(machine, count, stopped=True))
 
 
@@ -84,7 +84,7 @@ def resume(
     """
     target = _target(label, machine, device, arch, units)
     with the_store() as store:
-        count = store.resume(**target)
+        count = store.jobs.resume(**target)
         still = _still_stopped(store, label) if label and not count else []
     _say("resumed", count, json, _machine_sentence(machine, count, stopped=False))
     if still:
@@ -95,7 +95,7 @@ def resume(
 
 
 def _still_stopped(store: Store, label: str) -> list[str]:
-    return sorted(set(store.stopped_devices()) & store.devices_of(label).keys())
+    return sorted(set(store.machines.stopped_devices()) & store.labels.devices(label).keys())
 
 
 def _machine_sentence(machine: str | None, count: int, *, stopped: bool) -> str:
@@ -126,7 +126,7 @@ def _target(
 
 def _ask_before_touching_others(store: Store, target: Mapping[str, str]) -> None:
     me = getpass.getuser()
-    touched = store.touched(**target)
+    touched = store.jobs.touched(**target)
     others = [f"{name} of {owner}" for name, owner in touched if owner != me]
     if not others:
         return

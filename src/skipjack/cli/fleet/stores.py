@@ -28,8 +28,8 @@ def info(json: JsonOption = False) -> None:
     from json import dumps
 
     with the_store() as store:
-        counts = {str(state): count for state, count in store.live().items() if count}
-        facts = {"store": store.url_for_people, "labels": len(store.labels()), "jobs": counts}
+        counts = {str(state): count for state, count in store.queue.live().items() if count}
+        facts = {"store": store.url_for_people, "labels": len(store.labels.all()), "jobs": counts}
     if json:
         typer.echo(dumps({"format": 1, **facts}))
         return
@@ -41,7 +41,7 @@ def info(json: JsonOption = False) -> None:
 @app.command("upgrade", epilog=examples("skipjack store upgrade"))
 def upgrade() -> None:
     """Bring a team's database up to this version; a local file is upgraded by itself."""
-    from skipjack.fleet.store.opening import upgrade as upgrade_tables
+    from skipjack.fleet.store import upgrade as upgrade_tables
 
     changed = upgrade_tables()
     typer.echo("the tables are up to date now" if changed else "the tables were up to date")
@@ -53,7 +53,7 @@ def tags(json: JsonOption = False) -> None:
     from json import dumps
 
     with the_store() as store:
-        found = store.tags()
+        found = store.problems.tags()
     for tag, count in found:
         line = dumps({"format": 1, "tag": tag, "problems": count})
         typer.echo(line if json else f"{count:>8}  {tag}")
@@ -65,7 +65,7 @@ def machines(json: JsonOption = False) -> None:
     from json import dumps
 
     with the_store() as store:
-        found = store.machines()
+        found = store.machines.all()
     for machine in found:
         idle = machine.set_aside or ("aborted" if machine.aborted else machine.pause)
         if json:
@@ -92,7 +92,7 @@ def retire(
 
     keys = [parse(problem).key for problem in problems]
     with the_store() as store:
-        count = store.retire(keys, not undo)
+        count = store.problems.retire(keys, not undo)
     verb = "back" if undo else "retired"
     unchanged = len(set(keys)) - count
     note = f"; {unchanged} already so, or imported by nobody" if unchanged else ""

@@ -13,8 +13,7 @@ from skipjack.fleet.bundle.contents import artifact_entries
 from skipjack.fleet.bundle.manifest import FORMAT, Kind, Manifest
 from skipjack.fleet.seal import fingerprint
 from skipjack.fleet.states import State
-from skipjack.fleet.store.claims.bundling import Page, Wanted
-from skipjack.fleet.store.store import Store
+from skipjack.fleet.store import Page, Store, Wanted
 from skipjack.reading import numbered
 from skipjack.storage import atomic_replacement
 
@@ -55,7 +54,7 @@ def export_bundle(
     first result counts. `on_progress` is told how many jobs are written.
     """
     _spare_results(path, store.key)
-    origin = store.origin(wanted.label)
+    origin = store.bundles.origin(wanted.label)
     key = store.key
     manifest = Manifest(Kind.JOBS, wanted.label, origin, fingerprint(key), slice=str(wanted.part))
     writer = _Writer()
@@ -65,7 +64,7 @@ def export_bundle(
     ):
         after: int | None = 0
         while after is not None:
-            page = store.built(wanted, after)
+            page = store.bundles.built(wanted, after)
             writer.write(bundle, page)
             after = page.last
             if on_progress:
@@ -125,7 +124,7 @@ def _spare_results(path: Path, key: bytes) -> None:
 
 
 def _nothing_built(store: Store, wanted: Wanted, writer: _Writer) -> UsageError:
-    counted = store.counts(label=wanted.label, device=wanted.device)
+    counted = store.jobs.counts(label=wanted.label, device=wanted.device)
     counts = {State(state): count for (state,), count in counted}
     where = f"label {wanted.label}" + (f" on {wanted.device}" if wanted.device else "")
     if writer.lost or writer.failed:

@@ -14,8 +14,7 @@ from skipjack.fleet.bundle.container import Bundle, Part
 from skipjack.fleet.bundle.contents import BundledOutcome, jobs_with, read_outcome
 from skipjack.fleet.bundle.manifest import FORMAT, Kind
 from skipjack.fleet.engine import Host
-from skipjack.fleet.store.claims.bundling import Received, Reception
-from skipjack.fleet.store.store import Store
+from skipjack.fleet.store import Received, Reception, Store
 
 _CHUNK = 50
 """Results of one transaction."""
@@ -71,18 +70,18 @@ def import_bundle(
 
 def _is_ours(store: Store, bundle: Bundle) -> bool:
     try:
-        return store.origin(bundle.manifest.label) == bundle.manifest.store
+        return store.bundles.origin(bundle.manifest.label) == bundle.manifest.store
     except UsageError:  # a label that nobody has heard of
         return False
 
 
 def _taken(store: Store, label: str, chunk: Sequence[BundledOutcome]) -> list[Received]:
     hosts: dict[str, Host] = {result.host.name: result.host for result in chunk}
-    machines = {machine.name: machine.id for machine in store.machines()}
+    machines = {machine.name: machine.id for machine in store.machines.all()}
     for name in hosts.keys() - machines.keys():
         # In a transaction of its own: who settles locks jobs before machines.
-        machines[name] = store.register(hosts[name], "bundle").id
-    return store.accept(label, chunk, machines)
+        machines[name] = store.queue.register(hosts[name], "bundle").id
+    return store.bundles.accept(label, chunk, machines)
 
 
 def _foreign(chunk: Sequence[BundledOutcome]) -> list[Received]:

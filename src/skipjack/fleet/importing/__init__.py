@@ -3,7 +3,7 @@
 A good line is kept and a bad one is counted, listed with its number and its reason, and left out.
 """
 
-from skipjack.fleet.importing.importer import ProblemStore, import_file, import_lines
+from skipjack.fleet.importing.importer import import_file, import_lines
 from skipjack.fleet.importing.missed import TAG, Misses, misses_of
 from skipjack.fleet.importing.options import ImportOptions, parse_batches
 from skipjack.fleet.importing.report import BadLine, ImportProgress, ImportReport, lone_layouts
@@ -15,7 +15,6 @@ __all__ = [
     "ImportProgress",
     "ImportReport",
     "Misses",
-    "ProblemStore",
     "import_file",
     "import_lines",
     "lone_layouts",

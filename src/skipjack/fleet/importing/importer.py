@@ -7,11 +7,11 @@ running it again adds what is missing.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack
 from json import dumps
 from pathlib import Path
-from typing import BinaryIO, Protocol, TextIO
+from typing import BinaryIO, TextIO
 
 from skipjack.errors import UsageError
 from skipjack.fleet.importing.lines import line_blocks
@@ -25,7 +25,9 @@ from skipjack.fleet.importing.report import (
     count_reason,
     excerpt,
 )
-from skipjack.fleet.store.jobs.problems import Added, NewProblem
+from skipjack.fleet.store import Added, NewProblem
+from skipjack.fleet.store import Problems as StoredProblems
+from skipjack.fleet.store.sql.statements import chunks
 
 CHUNK = 20_000
 """Problems in one transaction: others who import wait for a fraction of a second."""
@@ -33,25 +35,8 @@ CHUNK = 20_000
 Observer = Callable[[ImportProgress], None]
 
 
-class ProblemStore(Protocol):
-    """What an import needs of a store."""
-
-    def add_problems(
-        self,
-        problems: Iterable[NewProblem],
-        tag: str,
-        *,
-        recurrent: bool = False,
-        source: str = "",
-        model: str = "",
-        tag_only: bool = False,
-    ) -> Added:
-        """Add and tag problems, all of them in one transaction."""
-        ...
-
-
 def import_file(
-    store: ProblemStore,
+    problems: StoredProblems,
     path: Path | str,
     options: ImportOptions,
     *,
@@ -73,11 +58,11 @@ def import_file(
             except OSError as error:
                 raise UsageError(f"cannot read {path}: {error.strerror}") from None
             size = status.st_size or None
-        return import_lines(store, file, options, progress=progress, size=size)
+        return import_lines(problems, file, options, progress=progress, size=size)
 
 
 def import_lines(
-    store: ProblemStore,
+    problems: StoredProblems,
     file: BinaryIO,
     options: ImportOptions,
     *,
@@ -92,7 +77,7 @@ def import_lines(
                 report = opened.enter_context(options.report.open("w", encoding="utf-8"))
             except OSError as error:
                 raise UsageError(f"cannot write {options.report}: {error.strerror}") from None
-        importing = _Import(store, options, report)
+        importing = _Import(problems, options, report)
         reader = Reader(options)
         for lines, bytes_read in line_blocks(file):
             importing.take(lines, reader)
@@ -107,8 +92,10 @@ def import_lines(
 class _Import:
     """An import under way: its numbers, and the problems that are not handed over yet."""
 
-    def __init__(self, store: ProblemStore, options: ImportOptions, report: TextIO | None) -> None:
-        self._store = store
+    def __init__(
+        self, problems: StoredProblems, options: ImportOptions, report: TextIO | None
+    ) -> None:
+        self._stored = problems
         self._options = options
         self._report_file = report
         self._waiting: list[NewProblem] = []
@@ -166,14 +153,16 @@ class _Import:
         if not distinct:
             return
         options = self._options
-        self._added += self._store.add_problems(
-            distinct.values(),
-            options.tag,
-            recurrent=options.recurrent,
-            source=options.source,
-            model=options.model,
-            tag_only=options.tag_only,
-        )
+        at_once = 1 if options.in_order else len(distinct)
+        for some in chunks(distinct.values(), at_once):
+            self._added += self._stored.add(
+                some,
+                options.tag,
+                recurrent=options.recurrent,
+                source=options.source,
+                model=options.model,
+                tag_only=options.tag_only,
+            )
 
     def progress(self, bytes_read: int, size: int | None) -> ImportProgress:
         """How far it has come."""

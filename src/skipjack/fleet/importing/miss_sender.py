@@ -14,7 +14,7 @@ from skipjack.fleet.host import detect_host
 from skipjack.fleet.importing.missed import TAG, misses_of
 from skipjack.fleet.loading import Selection, Terms, plan_jobs
 from skipjack.fleet.records import Label
-from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.store import open_store
 from skipjack.runtime.misses import MissedProblem, MissFile
 from skipjack.settings import Settings, load_settings
 
@@ -27,11 +27,11 @@ def send(settings: Settings) -> int:
     if not found.plans:
         return 0
     with open_store(settings=settings) as store:
-        store.add_problems(found.problems, TAG)
+        store.problems.add(found.problems, TAG)
         selection = Selection(tag=TAG, missed=found.plans)
         planned = plan_jobs(store, selection, Terms(label=TAG, here=tuple(here)))
         label = Label(TAG, getpass.getuser())
-        added = store.add_jobs(label, planned.plans, chosen=planned.chosen)
+        added = store.jobs.add(label, planned.plans, chosen=planned.chosen)
     MissFile(settings.user_dir).add(
         MissedProblem(one.problem, one.device, one.device_class, sent=True) for one in found.taken
     )

@@ -9,7 +9,7 @@ from skipjack.bank import layers_of
 from skipjack.core.device import Device
 from skipjack.errors import ProblemError, StorageError
 from skipjack.fleet.records import Plan
-from skipjack.fleet.store.jobs.problems import NewProblem
+from skipjack.fleet.store import NewProblem
 from skipjack.operations import parse
 from skipjack.runtime.misses import MissedProblem, MissFile
 from skipjack.settings import Settings

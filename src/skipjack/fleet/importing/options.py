@@ -27,6 +27,8 @@ class ImportOptions:
     recurrent: bool = False
     source: str = ""
     model: str = ""
+    in_order: bool = False
+    """Problems get numbers in the order of the lines, which jobs are made in. Takes longer."""
     direction: str | None = None
     """Of lines that name none. None: what they mean anyway, a command all and a key forward."""
     dtype: str | None = None

@@ -16,7 +16,7 @@ from skipjack.core.problem import Problem, split_key
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.fleet.importing.lines import LONGEST
 from skipjack.fleet.importing.options import ImportOptions
-from skipjack.fleet.store.jobs.problems import NewProblem
+from skipjack.fleet.store import NewProblem
 from skipjack.interop import (
     ALL,
     Defaults,

@@ -5,37 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from skipjack.errors import MalformedError
 from skipjack.fleet.host import LEAST_FREE_BYTES
 from skipjack.fleet.machines.probe import NOTED, versions
 from skipjack.fleet.machines.registration import Registration
 from skipjack.fleet.machines.remote import Reply, ask_everywhere
-from skipjack.fleet.records import Label
 from skipjack.reading import Field
+
+if TYPE_CHECKING:
+    from skipjack.fleet.store import Labels
 
 PROBE = "skipjack.fleet.machines.probe"
 CHECKS = ("reachable", "skipjack", "device", "gpus", "disk", "versions", "label")
 """In the order in which they are made; after a failure of the first two nothing more is known."""
 COMPARED = ("skipjack", "python", "ray")
 """What all machines of a fleet must have in common."""
-
-
-class StoreOfLabels(Protocol):
-    """What is asked of the store about a label."""
-
-    def label(self, name: str) -> Label:
-        """The label of this name."""
-        ...
-
-    def devices_of(self, label: str) -> Mapping[str, bool]:
-        """Devices that its jobs are for."""
-        ...
-
-    def toolchains_of(self, label: str) -> Mapping[str, Sequence[str]]:
-        """Those that evaluated its jobs, by device."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +67,14 @@ class Condition:
         return tuple(check for check in self.checks if not check.ok)
 
 
-def wanted(store: StoreOfLabels | None = None, label: str = "") -> Wanted:
+def wanted(labels: Labels | None = None, label: str = "") -> Wanted:
     """What is the same as here; and as the label says, if one is named."""
     here = {name: text for name, text in versions().items() if name in COMPARED}
-    if store is None or not label:
+    if labels is None or not label:
         return Wanted(here)
-    found = store.label(label)
+    found = labels.get(label)
     notes = noted_versions(f"{found.versions}, {found.toolchain}")
-    toolchains, devices = store.toolchains_of(label), tuple(store.devices_of(label))
+    toolchains, devices = labels.toolchains(label), tuple(labels.devices(label))
     return Wanted(here, label, notes, toolchains, devices)
 
 

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from skipjack.errors import UsageError
 from skipjack.fleet.machines.registration import Registration
 
-
-class Registry(Protocol):
-    """What is asked of the store."""
-
-    def registrations(self, enabled_only: bool = False) -> list[Registration]:
-        """All, or those in use."""
-        ...
-
-    def registration(self, name: str) -> Registration:
-        """That of this name; `UsageError` with near names if there is none."""
-        ...
+if TYPE_CHECKING:
+    from skipjack.fleet.store import Registrations
 
 
 def select_machines(
-    registry: Registry,
+    registrations: Registrations,
     names: Sequence[str] = (),
     device: str | None = None,
     *,
@@ -32,9 +23,9 @@ def select_machines(
 
     Who is disabled is left out, and refused if somebody names it, unless `disabled_too`.
     """
-    everyone = [registry.registration(name) for name in dict.fromkeys(names)]
+    everyone = [registrations.get(name) for name in dict.fromkeys(names)]
     if not names:
-        everyone = registry.registrations()
+        everyone = registrations.all()
         if not everyone:
             raise UsageError("no machine is registered yet; skipjack machine add registers one")
     chosen = [one for one in everyone if device is None or one.device == device]

@@ -1,1 +1,90 @@
-"""The record of the fleet in an SQL database: problems, labels, jobs, and what came of them."""
+"""The record of the fleet in an SQL database: problems, labels, jobs, and what came of them.
+
+>>> from skipjack.fleet.store import open_store
+>>> with open_store("sqlite:///fleet.sqlite") as store:  # doctest: +SKIP
+...     store.jobs.counts(label="resnet")
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skipjack.fleet.store.claims.artifacts import Fetched
+    from skipjack.fleet.store.claims.bundling import Bundles, Page, Received, Reception, Wanted
+    from skipjack.fleet.store.claims.queue import Queue
+    from skipjack.fleet.store.jobs.jobs import AddedJobs, JobResult
+    from skipjack.fleet.store.jobs.labels import LabelSummary
+    from skipjack.fleet.store.jobs.problem_list import DeviceResult, ListedProblem, ProblemFilter
+    from skipjack.fleet.store.jobs.problems import Added, NewProblem, ProblemRow, Provenance
+    from skipjack.fleet.store.jobs.repositories import Jobs, Labels, Problems
+    from skipjack.fleet.store.jobs.stories import LogText
+    from skipjack.fleet.store.jobs.verdicts import JobVerdict
+    from skipjack.fleet.store.machines.devices import SeenClass
+    from skipjack.fleet.store.machines.repositories import Machines, Registrations
+    from skipjack.fleet.store.opening import open_store, upgrade
+    from skipjack.fleet.store.results import Results
+    from skipjack.fleet.store.store import Store
+
+_HOMES = {
+    "claims.artifacts": ("Fetched",),
+    "claims.bundling": ("Bundles", "Page", "Received", "Reception", "Wanted"),
+    "claims.queue": ("Queue",),
+    "jobs.jobs": ("AddedJobs", "JobResult"),
+    "jobs.labels": ("LabelSummary",),
+    "jobs.problem_list": ("DeviceResult", "ListedProblem", "ProblemFilter"),
+    "jobs.problems": ("Added", "NewProblem", "ProblemRow", "Provenance"),
+    "jobs.repositories": ("Jobs", "Labels", "Problems"),
+    "jobs.stories": ("LogText",),
+    "jobs.verdicts": ("JobVerdict",),
+    "machines.devices": ("SeenClass",),
+    "machines.repositories": ("Machines", "Registrations"),
+    "opening": ("open_store", "upgrade"),
+    "results": ("Results",),
+    "store": ("Store",),
+}
+"""Names by the module that has them: whoever needs a record loads no SQLAlchemy."""
+__all__ = [
+    "Added",
+    "AddedJobs",
+    "Bundles",
+    "DeviceResult",
+    "Fetched",
+    "JobResult",
+    "JobVerdict",
+    "Jobs",
+    "LabelSummary",
+    "Labels",
+    "ListedProblem",
+    "LogText",
+    "Machines",
+    "NewProblem",
+    "Page",
+    "ProblemFilter",
+    "ProblemRow",
+    "Problems",
+    "Provenance",
+    "Queue",
+    "Received",
+    "Reception",
+    "Registrations",
+    "Results",
+    "SeenClass",
+    "Store",
+    "Wanted",
+    "open_store",
+    "upgrade",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is asked for when it is first used."""
+    home = next((module for module, names in _HOMES.items() if name in names), None)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -11,7 +11,7 @@ from json import dumps
 from rich.text import Text
 
 from skipjack.fleet.records import Job, JobKind, StoryLine
-from skipjack.fleet.store.jobs.stories import LogText
+from skipjack.fleet.store import LogText
 from skipjack.ledger import verdict_word
 from skipjack.report import screen
 from skipjack.report.escaping import uncoloured

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
-from skipjack.fleet.store.jobs.problem_list import DeviceResult, ListedProblem
+from skipjack.fleet.store import DeviceResult, ListedProblem
 from skipjack.report import screen
 from skipjack.report.numbers import time_text
 

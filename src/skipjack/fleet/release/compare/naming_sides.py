@@ -20,7 +20,7 @@ from skipjack.fleet.store.jobs.labels import hint
 from skipjack.settings import Settings
 
 if TYPE_CHECKING:
-    from skipjack.fleet.store.store import Store
+    from skipjack.fleet.store import Store
 
 BANK, LABEL, FILE = "bank", "label:", "file:"
 _ENDINGS = (".txt", ".jsonl", PACKED)
@@ -89,10 +89,10 @@ class SideReader:
         return side
 
     def _labels(self) -> list[str]:
-        return [one.label.name for one in self._opened().labels()]
+        return [one.label.name for one in self._opened().labels.all()]
 
     def _opened(self) -> Store:
-        from skipjack.fleet.store.opening import open_store
+        from skipjack.fleet.store import open_store
 
         if self._store is None:
             self._store = open_store(settings=self._settings)

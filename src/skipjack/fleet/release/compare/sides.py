@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from skipjack.bank import Bank
 from skipjack.errors import UsageError
@@ -29,7 +29,7 @@ from skipjack.fleet.states import State
 
 if TYPE_CHECKING:
     # Who compares files needs no SQLAlchemy.
-    from skipjack.fleet.store.jobs.verdicts import JobVerdict
+    from skipjack.fleet.store import JobVerdict, Store
 
 Identity = tuple[str, str]
 """A find-db key, or a problem's where there is none, and a device."""
@@ -65,42 +65,25 @@ class Side:
         return tuple(sorted({device for _, device in (*self.found, *self.absent)}))
 
 
-class Labelled(Protocol):
-    """What is read of a `Store`."""
-
-    def verdicts(self, label: str, device: str | None = None) -> Iterator[JobVerdict]:
-        """What the label's evaluated jobs say; all of a problem in a row."""
-        ...
-
-    def jobs(
-        self,
-        *,
-        label: str | None = None,
-        state: State | None = None,
-        device: str | None = None,
-        limit: int | None = None,
-    ) -> list[Job]:
-        """Those that match."""
-        ...
-
-
-def side_of_label(store: Labelled, label: str, device: str | None = None) -> Side:
+def side_of_label(store: Store, label: str, device: str | None = None) -> Side:
     """What a label's finds say; its tunings if it has no find."""
-    side = _gathered(Side(f"label {label}", "finds"), found_in_label(store, label, device))
+    side = _gathered(Side(f"label {label}", "finds"), found_in_label(store.results, label, device))
     wanted = RANKINGS
     if not side.found:
         wanted = TUNINGS
-        tunings = (one for one in store.verdicts(label, device) if wanted.includes(one.kind))
+        tunings = (
+            one for one in store.results.verdicts(label, device) if wanted.includes(one.kind)
+        )
         side = _gathered(Side(f"label {label}", "tunings"), _best(map(_tuned, tunings)))
     absent = dict(side.absent)
     for state in State:
         if state is not State.EVALUATED:
-            for job in store.jobs(label=label, state=state, device=device):
+            for job in store.jobs.find(label=label, state=state, device=device):
                 key = identity(job.plan.problem, None, job.plan.device)
                 if wanted.includes(job.plan.kind, job.plan.driver) and key not in side.found:
                     absent.setdefault(key, _why(job))
     if wanted is RANKINGS:
-        for verdict in store.verdicts(label, device):
+        for verdict in store.results.verdicts(label, device):
             key = identity(verdict.problem, None, verdict.device)
             if TUNINGS.includes(verdict.kind) and key not in side.found:
                 absent.setdefault(key, f"tuned, but not found: skipjack run -l {label} --find")

@@ -34,7 +34,7 @@ from skipjack.settings import Settings
 
 if TYPE_CHECKING:
     from skipjack.fleet.release.export.user_databases import UserExport
-    from skipjack.fleet.store.store import Store
+    from skipjack.fleet.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def export_find_db(
         found = found_in_bank(Bank.open(settings.user_dir), request.device)
         return _published(request, form.find(found, options))
     with _ready(request, settings, RANKINGS) as (store, ready):
-        found = found_in_label(store, request.label, request.device)
+        found = found_in_label(store.results, request.label, request.device)
         return _published(request, form.find(found, options), store, ready)
 
 
@@ -84,7 +84,7 @@ def export_perf_db(
     with _store(settings) as store:
         ready = configs_readiness(store, request.label, request.device)
         ready.check(partial=request.partial)
-        tuned = tuned_in_label(store, request.label, request.device)
+        tuned = tuned_in_label(store.results, request.label, request.device)
         return _published(request, form.perf(tuned, options), store, ready)
 
 
@@ -96,7 +96,7 @@ def export_kernel_db(request: ExportRequest, settings: Settings) -> Exported:
         done = _published(request, form.kernel(shipments, fetch))
         return replace(done, remarks=(*done.remarks, *left_out))
     with shipping(request, settings) as (store, ready, shipments):
-        contents = form.kernel(shipments, fetching(store, request.label))
+        contents = form.kernel(shipments, fetching(store.results, request.label))
         return _published(request, contents, store, ready)
 
 
@@ -110,7 +110,7 @@ def export_user(request: UserExport, settings: Settings, *, partial: bool = Fals
         else:
             ready = configs_readiness(store, request.label, request.device)
         ready.check(partial=partial)
-        done = export_user_databases(request, store)
+        done = export_user_databases(request, store.results)
         return replace(
             done,
             not_applicable=ready.not_applicable,
@@ -132,7 +132,7 @@ def shipping(
         )
         ready = tuned if tuned.jobs and not packed.jobs else packed
         ready.check(partial=request.partial)
-        yield store, ready, kernels_in_label(store, request.label, request.device)
+        yield store, ready, kernels_in_label(store.results, request.label, request.device)
 
 
 def banked_kernels(
@@ -163,7 +163,7 @@ def _ready(
 
 
 def _store(settings: Settings) -> Store:
-    from skipjack.fleet.store.opening import open_store
+    from skipjack.fleet.store import open_store
 
     return open_store(settings=settings)
 
@@ -176,7 +176,7 @@ def _published(
 ) -> Exported:
     origin = Origin()
     if store is not None and request.label is not None:
-        label = store.label(request.label)
+        label = store.labels.get(request.label)
         origin = Origin(label.name, label.owner, label.versions, label.image, label.ticket)
     done = publish(
         contents,

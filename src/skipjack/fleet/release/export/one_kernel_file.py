@@ -43,6 +43,6 @@ def export_one_file(request: ExportRequest, settings: Settings) -> OneFile:
         shipments, fetch, remarks = banked_kernels(settings, request.device)
         return OneFile(form.one_kernel_file(request.output, shipments, fetch), remarks)
     with shipping(request, settings) as (store, _, shipments):
-        fetch = fetching(store, request.label)
+        fetch = fetching(store.results, request.label)
         count = form.one_kernel_file(request.output, shipments, fetch)
     return OneFile(count, tuple(outdated_remarks(shipments)))

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from skipjack.core.device import parse_device_name
 from skipjack.errors import UsageError
@@ -29,11 +29,14 @@ from skipjack.fleet.release.formats import (
     ReleaseFile,
 )
 from skipjack.fleet.release.promote.merging import Rule, merge
-from skipjack.fleet.release.results import Verdicts, found_in_label, tuned_in_label
-from skipjack.fleet.store.jobs.verdicts import JobVerdict
+from skipjack.fleet.release.results import found_in, tuned_in
+from skipjack.fleet.store import JobVerdict
 from skipjack.interop.miopen import DbName, db_name
 from skipjack.reading import numbered
 from skipjack.storage import atomic_write, timestamp, utc_now
+
+if TYPE_CHECKING:
+    from skipjack.fleet.store_protocols import LabelResults
 
 _BUILD = re.compile(r"\d+[._]\d+[._]\d+(?:[._][\w.+-]+)?", re.ASCII)
 _WHERE = (
@@ -75,12 +78,15 @@ def build_name(text: str) -> str:
     return "_".join(re.split(r"[._]", text, maxsplit=3))
 
 
-def export_user_databases(request: UserExport, store: Verdicts) -> Exported:
+def export_user_databases(request: UserExport, results: LabelResults) -> Exported:
     """Merge what jobs of MIOpen found into user files; all of them, or nothing is changed."""
     asked = build_name(request.build) if request.build else None
+    verdicts = [
+        one for one in results.verdicts(request.label, request.device) if "miopen" in one.result
+    ]
     parts = [
-        (build, _contents(request, _OfOneBuild(store, build, asked)))
-        for build in _builds(request, store, asked)
+        (build, _contents(request, list(_of_build(verdicts, build, asked))))
+        for build in _builds(request, verdicts, asked)
     ]
     contents = [part for _, part in parts if part.files]
     if not contents:
@@ -105,12 +111,10 @@ def export_user_databases(request: UserExport, store: Verdicts) -> Exported:
     return Exported(request.output, whole, tuple(notes), tuple(remarks))
 
 
-def _builds(request: UserExport, store: Verdicts, asked: str | None) -> list[MiopenBuild]:
-    found = {
-        _build_of(verdict.result)
-        for verdict in store.verdicts(request.label, request.device)
-        if _is_miopens(verdict)
-    }
+def _builds(
+    request: UserExport, verdicts: Sequence[JobVerdict], asked: str | None
+) -> list[MiopenBuild]:
+    found = {_build_of(verdict.result) for verdict in verdicts}
     if asked is not None:
         return sorted({MiopenBuild(asked, build.features) for build in found})
     if any(not build.version for build in found):
@@ -126,35 +130,21 @@ def _build_of(result: Any) -> MiopenBuild:
     return MiopenBuild(str(said.get("version") or ""), str(said.get("features") or ""))
 
 
-def _is_miopens(verdict: JobVerdict) -> bool:
-    return "miopen" in verdict.result
-
-
-@dataclass(frozen=True, slots=True)
-class _OfOneBuild:
+def _of_build(
+    verdicts: Iterable[JobVerdict], build: MiopenBuild, asked: str | None
+) -> Iterator[JobVerdict]:
     """What jobs of one build of MIOpen say, or of any if the name of the build was asked for."""
-
-    store: Verdicts
-    build: MiopenBuild
-    asked: str | None
-
-    def verdicts(self, label: str, device: str | None = None) -> Iterator[JobVerdict]:
-        """In the store's order."""
-        for verdict in self.store.verdicts(label, device):
-            if _is_miopens(verdict):
-                found = _build_of(verdict.result)
-                version = self.asked or found.version
-                if MiopenBuild(version, found.features) == self.build:
-                    yield verdict
+    for verdict in verdicts:
+        found = _build_of(verdict.result)
+        if MiopenBuild(asked or found.version, found.features) == build:
+            yield verdict
 
 
-def _contents(request: UserExport, store: Verdicts) -> Contents:
+def _contents(request: UserExport, verdicts: Sequence[JobVerdict]) -> Contents:
     form = formats.get(MIOPEN)
     if request.kind == "find":
-        found = found_in_label(store, request.label, request.device)
-        return form.find(found, FindOptions(request.top, request.backend))
-    tuned = tuned_in_label(store, request.label, request.device)
-    return form.perf(tuned, PerfOptions(request.sqlite))
+        return form.find(found_in(verdicts), FindOptions(request.top, request.backend))
+    return form.perf(tuned_in(verdicts), PerfOptions(request.sqlite))
 
 
 def _merged(

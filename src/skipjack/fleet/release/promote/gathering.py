@@ -26,7 +26,7 @@ from skipjack.fleet.release.results import (
     readiness_of,
     tuned_in_label,
 )
-from skipjack.fleet.store.store import Store
+from skipjack.fleet.store import Store
 
 FIND, PERF, KERNEL = "find", "perf", "kernel"
 KINDS: dict[str, Wanted] = {FIND: RANKINGS, PERF: CONFIGS, KERNEL: CACHED}
@@ -61,7 +61,7 @@ def parse_kinds(text: str) -> tuple[str, ...]:
 
 def release_of(store: Store, choice: Choice, rule: Rule) -> Release:
     """What is to be promoted; `UsageError` if jobs are not done and that was not allowed."""
-    label = store.label(choice.label)
+    label = store.labels.get(choice.label)
     contents = [_contents(store, choice, kind) for kind in _kinds(store, choice)]
     if not contents:
         raise UsageError(
@@ -101,9 +101,11 @@ def _ready(store: Store, choice: Choice, kind: str) -> Readiness:
 def _contents(store: Store, choice: Choice, kind: str) -> Contents:
     label, device, form = choice.label, choice.device, formats.get(choice.form)
     if kind == FIND:
-        found = found_in_label(store, label, device)
+        found = found_in_label(store.results, label, device)
         return form.find(found, FindOptions(choice.top, choice.backend))
     if kind == PERF:
-        made = form.perf(tuned_in_label(store, label, device), PerfOptions())
+        made = form.perf(tuned_in_label(store.results, label, device), PerfOptions())
         return replace(made, remarks=(*made.remarks, *_ready(store, choice, kind).remarks))
-    return form.kernel(kernels_in_label(store, label, device), fetching(store, label))
+    return form.kernel(
+        kernels_in_label(store.results, label, device), fetching(store.results, label)
+    )

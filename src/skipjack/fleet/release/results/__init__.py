@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from skipjack.fleet.release.results.best_configs import TunedProblem, tuned_in_bank, tuned_in_label
+from skipjack.fleet.release.results.best_configs import (
+    TunedProblem,
+    tuned_in,
+    tuned_in_bank,
+    tuned_in_label,
+)
 from skipjack.fleet.release.results.config_text import params_of
 from skipjack.fleet.release.results.found import FoundProblem, RankedEntry, ranked
 from skipjack.fleet.release.results.json_lines import write_lines
@@ -24,7 +29,7 @@ from skipjack.fleet.release.results.shipments import (
     outdated_remarks,
 )
 from skipjack.fleet.release.results.sources import (
-    Verdicts,
+    found_in,
     found_in_bank,
     found_in_file,
     found_in_label,
@@ -44,10 +49,10 @@ __all__ = [
     "Shipment",
     "Skipped",
     "TunedProblem",
-    "Verdicts",
     "Wanted",
     "configs_readiness",
     "fetching",
+    "found_in",
     "found_in_bank",
     "found_in_file",
     "found_in_label",
@@ -58,6 +63,7 @@ __all__ = [
     "params_of",
     "ranked",
     "readiness_of",
+    "tuned_in",
     "tuned_in_bank",
     "tuned_in_label",
     "write_lines",

@@ -18,11 +18,12 @@ from skipjack.fleet.release.results.bank_entries import entries_of
 from skipjack.fleet.release.results.config_text import params_of
 from skipjack.fleet.release.results.found import ranked
 from skipjack.fleet.release.results.readiness import RANKINGS
-from skipjack.fleet.release.results.sources import Verdicts, by_key, miopen_key, ranked_rows
+from skipjack.fleet.release.results.sources import by_key, miopen_key, ranked_rows
 from skipjack.interop.miopen.json_format import PERF, record_of
 
 if TYPE_CHECKING:
-    from skipjack.fleet.store.jobs.verdicts import JobVerdict
+    from skipjack.fleet.store import JobVerdict
+    from skipjack.fleet.store_protocols import LabelResults
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +97,15 @@ class _Rival:
 
 
 def tuned_in_label(
-    store: Verdicts, label: str, device: str | None = None
+    results: LabelResults, label: str, device: str | None = None
 ) -> Iterator[TunedProblem]:
     """What the label's tunings and finds say; the order is that of the imports."""
-    for problem, group in groupby(store.verdicts(label, device), lambda verdict: verdict.problem):
+    return tuned_in(results.verdicts(label, device))
+
+
+def tuned_in(verdicts: Iterable[JobVerdict]) -> Iterator[TunedProblem]:
+    """Likewise of some verdicts; all of a problem are in a row."""
+    for problem, group in groupby(verdicts, lambda verdict: verdict.problem):
         said: dict[str, list[_Said]] = {}
         for verdict in group:
             if verdict.kind is not JobKind.KERNELS:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from skipjack.errors import UsageError
 from skipjack.fleet.records import JobKind
 from skipjack.fleet.states import State
+
+if TYPE_CHECKING:
+    from skipjack.fleet.store import Store
 
 _OPTIONS = {JobKind.FIND: " --find", JobKind.KERNELS: " --kernel-cache"}
 """Of ``skipjack run``, for jobs that are no tunings."""
@@ -39,21 +42,6 @@ TUNINGS = Wanted("tuning jobs", (JobKind.TUNE,))
 
 Counted = tuple[JobKind, str, State]
 """The kind of jobs, the driver that does them, if any, and their state."""
-
-
-class Counting(Protocol):
-    """What is read of a `Store`."""
-
-    def counts(
-        self,
-        *,
-        label: str | None = None,
-        by: Sequence[str] = ("state",),
-        state: State | None = None,
-        device: str | None = None,
-    ) -> list[tuple[tuple[str, ...], int]]:
-        """The number of jobs for each combination of values that occurs."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +124,9 @@ class Readiness:
         return " and ".join(steps)
 
 
-def readiness_of(
-    store: Counting, label: str, wanted: Wanted, device: str | None = None
-) -> Readiness:
+def readiness_of(store: Store, label: str, wanted: Wanted, device: str | None = None) -> Readiness:
     """How far the wanted jobs are, of all devices or one."""
-    found = store.counts(label=label, by=("kind", "driver", "state"), device=device)
+    found = store.jobs.counts(label=label, by=("kind", "driver", "state"), device=device)
     jobs = {
         (JobKind(kind), driver, State(state)): count
         for (kind, driver, state), count in found
@@ -149,7 +135,7 @@ def readiness_of(
     return Readiness(label, wanted, jobs)
 
 
-def configs_readiness(store: Counting, label: str, device: str | None = None) -> Readiness:
+def configs_readiness(store: Store, label: str, device: str | None = None) -> Readiness:
     """How far a label's tunings and finds are; tunings do not count if none was ever begun."""
     ready = readiness_of(store, label, CONFIGS, device)
     tunings = {at: count for at, count in ready.jobs.items() if not RANKINGS.includes(*at[:2])}

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skipjack.bank.kernel_db import KernelRecord
 from skipjack.errors import UsageError
-from skipjack.fleet.shipping import Shelves, artifact, winning
+from skipjack.fleet.shipping import artifact, winning
 from skipjack.reading import numbered
+
+if TYPE_CHECKING:
+    from skipjack.fleet.store_protocols import LabelResults
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +40,19 @@ Fetch = Callable[[str, str], bytes]
 """The code with a digest, and of what it is."""
 
 
-def kernels_in_label(store: Shelves, label: str, device: str | None = None) -> dict[str, Shipment]:
+def kernels_in_label(
+    results: LabelResults, label: str, device: str | None = None
+) -> dict[str, Shipment]:
     """What a label ships, by device."""
     shipments: dict[str, Shipment] = {}
-    for verdict in store.verdicts(label, device):
+    for verdict in results.verdicts(label, device):
         for kernel in verdict.result.get("miopen", {}).get("kernels", ()):
             shipment = shipments.setdefault(verdict.device, Shipment())
             one = _harvested(kernel)
             shipment.harvested[one.name, one.args] = one
             shipment.toolchains.update(filter(None, [verdict.toolchain]))
     try:
-        found = winning(store, label, device)
+        found = winning(results, label, device)
     except UsageError:
         if not shipments:
             raise
@@ -65,9 +70,9 @@ def _harvested(kernel: Mapping[str, Any]) -> Harvested:
     return Harvested(str(kernel["name"]), str(kernel["args"]), str(kernel["digest"]))
 
 
-def fetching(store: Shelves, label: str) -> Fetch:
+def fetching(results: LabelResults, label: str) -> Fetch:
     """Code of a label's store."""
-    return partial(artifact, store, label)
+    return partial(artifact, results, label)
 
 
 def outdated_remarks(shipments: Mapping[str, Shipment]) -> Iterator[str]:

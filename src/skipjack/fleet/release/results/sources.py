@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from skipjack.bank import FIND, Bank, BankEntry, stronger
 from skipjack.errors import UsageError
@@ -23,30 +23,28 @@ from skipjack.operations import parse
 
 if TYPE_CHECKING:
     # Who reads a bank or a file needs no SQLAlchemy.
-    from skipjack.fleet.store.jobs.verdicts import JobVerdict
+    from skipjack.fleet.store import JobVerdict
+    from skipjack.fleet.store_protocols import LabelResults
 
 __all__ = ["FoundProblem", "RankedEntry", "found_in_bank", "found_in_file", "found_in_label"]
 
 
-class Verdicts(Protocol):
-    """What is read of a `Store`."""
-
-    def verdicts(self, label: str, device: str | None = None) -> Iterator[JobVerdict]:
-        """What the label's evaluated jobs say; all of a problem in a row."""
-        ...
-
-
 def found_in_label(
-    store: Verdicts, label: str, device: str | None = None
+    results: LabelResults, label: str, device: str | None = None
 ) -> Iterator[FoundProblem]:
     """What the label's finds say, of all devices or one; the order is that of the imports."""
-    for key, group in groupby(store.verdicts(label, device), lambda verdict: verdict.problem):
+    return found_in(results.verdicts(label, device))
+
+
+def found_in(verdicts: Iterable[JobVerdict]) -> Iterator[FoundProblem]:
+    """Likewise of some verdicts; all of a problem are in a row."""
+    for key, group in groupby(verdicts, lambda verdict: verdict.problem):
         jobs: dict[str, list[JobVerdict]] = {}
         for verdict in group:
             if RANKINGS.includes(verdict.kind, verdict.driver):
                 jobs.setdefault(verdict.device, []).append(verdict)
-        for name, verdicts in sorted(jobs.items()):
-            yield _joined(key, name, verdicts)
+        for name, of_device in sorted(jobs.items()):
+            yield _joined(key, name, of_device)
 
 
 def found_in_bank(bank: Bank, device: str | None = None) -> Iterator[FoundProblem]:

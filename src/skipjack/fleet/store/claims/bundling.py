@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -22,6 +22,7 @@ from skipjack.fleet.store.jobs import jobs, labels, transitions
 from skipjack.fleet.store.jobs.transitions import JobRow, Step
 from skipjack.fleet.store.machines import devices
 from skipjack.fleet.store.schema import tables
+from skipjack.fleet.store.sql.database import StoreDatabase
 from skipjack.fleet.store.sql.statements import among
 from skipjack.fleet.task import Task
 from skipjack.processes import ProcessIdentity
@@ -69,6 +70,27 @@ class Received:
 
     reception: Reception
     reason: str = ""
+
+
+class Bundles:
+    """Built jobs for bundles, and the results that bundles bring."""
+
+    def __init__(self, database: StoreDatabase, key: Callable[[], bytes]) -> None:
+        self._database, self._key = database, key
+
+    def origin(self, label: str) -> str:
+        """What tells this label of this store from all others."""
+        return self._database.read(origin, label)
+
+    def built(self, wanted: Wanted, after: int) -> Page:
+        """Built jobs as tasks for a bundle, those after an id; they stay built."""
+        return self._database.transaction(built, wanted, after, key=self._key())
+
+    def accept(
+        self, label: str, results: Sequence[BundledOutcome], machines: Mapping[str, int]
+    ) -> list[Received]:
+        """Take in what a bundle brings, each result once; machines' ids are by their names."""
+        return self._database.transaction(accept, label, results, machines, key=self._key())
 
 
 def origin(connection: Connection, label: str) -> str:

@@ -1,9 +1,13 @@
-"""What a coordinator needs of a store: a small part of `fleet.store.store.Store`."""
+"""What coordinators and readers of results need of a store, whichever keeps the jobs.
+
+`fleet.store` has both for SQL databases: `Store.queue` and `Store.results`. Whoever makes jobs or
+looks at them takes the store's own repositories.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from skipjack.fleet.engine import Host, RunningLog
 from skipjack.fleet.exchange import Ask, Exchanged
@@ -11,9 +15,12 @@ from skipjack.fleet.records import Claim, JobKind, Machine, Settlement
 from skipjack.fleet.states import State
 from skipjack.processes import ProcessIdentity
 
+if TYPE_CHECKING:
+    from skipjack.fleet.store import Fetched, JobResult, JobVerdict
 
-class JobStore(Protocol):
-    """What a coordinator needs of a store; see `fleet.store.store.Store`."""
+
+class JobQueue(Protocol):
+    """Jobs as a coordinator claims and settles them."""
 
     def sign_in(self, process: ProcessIdentity, lease_s: float) -> str:
         """Become an owner."""
@@ -23,8 +30,8 @@ class JobStore(Protocol):
         """Prolong the lease; the owner's jobs with their attempts, None if it was lost."""
         ...
 
-    def devices_of(self, label: str, *, built: bool = False) -> Mapping[str, bool]:
-        """Devices that jobs of a label are for, or `built` for, and whether one was ever seen."""
+    def built_for(self, label: str) -> Mapping[str, bool]:
+        """Devices that jobs of a label are built for, and whether one was ever seen."""
         ...
 
     def release(self, owner: str, jobs: Collection[int], reason: str) -> int:
@@ -74,4 +81,20 @@ class JobStore(Protocol):
 
     def live(self, label: str, kind: JobKind, devices: Sequence[str] = ()) -> Mapping[State, int]:
         """How many jobs of a kind there are in each state, for some devices or for all."""
+        ...
+
+
+class LabelResults(Protocol):
+    """The evaluated jobs of a label, with their kernels."""
+
+    def jobs(self, label: str) -> Iterator[JobResult]:
+        """Those jobs with all that was found out."""
+        ...
+
+    def verdicts(self, label: str, device: str | None = None) -> Iterator[JobVerdict]:
+        """What they say, without the facts; all of a problem in a row."""
+        ...
+
+    def artifacts(self, digests: Iterable[str]) -> Fetched:
+        """Machine code that is whole and sealed, and why the rest of it cannot be used."""
         ...
