@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -28,6 +29,18 @@ settings.load_profile("any machine")
 
 
 ROGUE = Path(__file__).with_name("rogue.py")
+
+
+def pytest_configure() -> None:
+    """Signals mean what they usually do, also where whoever started the tests ignores them.
+
+    A shell ignores Ctrl-C in what it starts in the background, and nohup ignores SIGHUP; programs
+    that tests start would ignore them as well.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

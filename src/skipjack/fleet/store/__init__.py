@@ -1,7 +1,7 @@
 """The record of the fleet in an SQL database: problems, labels, jobs, and what came of them.
 
 >>> from skipjack.fleet.store import open_store
->>> with open_store("sqlite:///fleet.sqlite") as store:  # doctest: +SKIP
+>>> with open_store() as store:  # doctest: +SKIP
 ...     store.jobs.counts(label="resnet")
 """
 
