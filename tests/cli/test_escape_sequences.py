@@ -116,7 +116,7 @@ def test_lines_of_the_log(said: Command, monkeypatch: pytest.MonkeyPatch) -> Non
         logging.getLogger("skipjack").warning("found %s", EVIL)
         return []
 
-    monkeypatch.setattr("skipjack.fleet.store.store.Store.tags", lambda store: warn())
+    monkeypatch.setattr("skipjack.fleet.store.Problems.tags", lambda problems: warn())
     assert "WARNING: found" in check(said("store", "tags"))
 
 
