@@ -16,6 +16,7 @@ ROOT = Path(skipjack.__file__).parent
 
 BELOW: dict[str, set[str]] = {
     "errors": set(),
+    "json_formats": set(),
     "reading": {"errors"},
     "children": set(),
     "processes": set(),
@@ -37,7 +38,7 @@ BELOW: dict[str, set[str]] = {
         *("entry_points", "settings"),
     },
     "ledger": {"core", "errors", "storage"},
-    "bank": {"core", "errors", "ledger", "storage"},
+    "bank": {"core", "errors", "json_formats", "ledger", "storage"},
     "plugins": {"errors", "settings", "user_modules"},
     "entry_points": {"errors", "plugins"},
     "trace": {"storage"},
@@ -55,7 +56,7 @@ BELOW: dict[str, set[str]] = {
         "processes",
     },
     "tuning": {
-        "runtime",
+        *("runtime", "json_formats"),
         *("core", "errors", "native", "operations", "solvers", "search"),
         *("execute", "ledger", "bank", "storage", "settings", "plugins", "trace"),
         *("interrupt", "gpu", "devices"),
@@ -89,7 +90,7 @@ BELOW: dict[str, set[str]] = {
         *("tuning", "runtime", "sweep", "fleet", "integrations"),
     },
     "report": {
-        "app",
+        *("app", "integrations", "json_formats"),
         *("core", "errors", "native", "operations", "solvers", "search", "gpu"),
         *("execute", "ledger", "bank", "storage", "settings", "tuning", "sweep", "fleet"),
         *("runtime", "learn", "entry_points"),

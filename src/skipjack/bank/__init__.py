@@ -27,7 +27,7 @@ from skipjack.bank.layers import (
 )
 
 if TYPE_CHECKING:
-    from skipjack.bank.entry_json import PRINTED_FORMAT, printed_entry
+    from skipjack.bank.entry_json import printed_entry
     from skipjack.bank.kernel_db import KernelDb, KernelRecord, gain_of, write_kernel_db
     from skipjack.bank.merging import (
         check_processors,
@@ -50,7 +50,6 @@ __all__ = [
     "MASKED",
     "PERF",
     "PINNED",
-    "PRINTED_FORMAT",
     "REMOVED",
     "REPLACED",
     "SOURCE",
@@ -106,7 +105,6 @@ _HOMES = {
     "KernelDb": "kernel_db",
     "KernelRecord": "kernel_db",
     "Outline": "outline",
-    "PRINTED_FORMAT": "entry_json",
     "SOURCE": "shipping",
     "Toolchain": "staleness",
     "distance": "nearness",

@@ -10,9 +10,8 @@ from typing import Any
 from skipjack.bank.entry import BankEntry
 from skipjack.bank.entry_evidence import BASELINE
 from skipjack.core.protocol import protocol_record
+from skipjack.json_formats import FORMATS
 
-PRINTED_FORMAT = 3
-"""Earlier ones were the lines of the file, in which `speedup` is an object and `device` a key."""
 _DEFAULT = "default"
 _MOVED = (BASELINE, "as_called")
 """Facts of the evidence that stand beside it here, as they do in what `tune` prints."""
@@ -22,7 +21,7 @@ def printed_entry(entry: BankEntry) -> dict[str, Any]:
     """The record of an entry."""
     baseline, speedups = _gains(entry)
     return {
-        "format": PRINTED_FORMAT,
+        "format": FORMATS["bank list"],
         "kind": entry.kind,
         "problem": entry.problem,
         "device": entry.device_name,

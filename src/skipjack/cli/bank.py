@@ -56,7 +56,7 @@ def list_entries(device: DeviceOption = None, json: JsonOption = False) -> None:
     if device and not entries:
         raise SkipjackError(f"the bank has no entry for {device}; skipjack bank list shows all")
     if json:
-        _echo(entries)
+        _print_json(entries)
         return
     from skipjack.report.bank import print_entries
 
@@ -91,7 +91,7 @@ def show(
     bank = Bank.open(settings.user_dir)
     found = entries_known_of(bank, key, device)
     if json:
-        _echo(found)
+        _print_json(found)
         return
     from skipjack.report.bank import print_entry
 
@@ -116,8 +116,7 @@ def why(
     plugin: PluginOption = None,
 ) -> None:
     """Say what a program that looks a problem up here is given, step by step, and why."""
-    from json import dumps
-
+    from skipjack.report import print_fields, print_json
     from skipjack.runtime import explain
 
     told = explain(
@@ -130,13 +129,12 @@ def why(
     )
     answer = told.decision.answer
     if json:
-        typer.echo(dumps(told.record()))
+        print_json("bank why", told.record())
         raise typer.Exit(0 if answer else 1)
     typer.echo(f"{told.problem} on {told.device}, policy {told.policy}")
-    width = max(len(step.step) for step in told.decision.steps)
-    for step in told.decision.steps:
-        verdict = "answers" if step.answered else "passed over"
-        typer.echo(f"  {step.step:<{width}}  {verdict}: {step.said}")
+    verdicts = {True: "answers", False: "passed over"}
+    steps = told.decision.steps
+    print_fields([(one.step, f"{verdicts[one.answered]}: {one.said}") for one in steps], indent=2)
     typer.echo(f"source: {answer.source}" if answer else "nothing here can compute it")
     if told.then:
         typer.echo(f"policy {told.policy}: {told.then}")
@@ -147,10 +145,9 @@ def why(
 @app.command("rebuild", epilog=examples("skipjack bank rebuild"))
 def rebuild(json: JsonOption = False) -> None:
     """Take in all that the ledger says, and drop lines of the bank that cannot be read."""
-    from json import dumps
-
     from skipjack.bank import Bank
     from skipjack.ledger import Ledger
+    from skipjack.report import print_json
     from skipjack.settings import load_settings
     from skipjack.storage import user_directory
 
@@ -158,7 +155,7 @@ def rebuild(json: JsonOption = False) -> None:
     with Ledger.open(directory) as ledger:
         changes = Bank.open(directory).rebuild(ledger)
     if json:
-        typer.echo(dumps({"format": 1, "entries": changes.offered, **_counts(changes)}))
+        print_json("bank rebuild", {"entries": changes.offered, **_counts(changes)})
         return
     typer.echo(f"{numbered(changes.offered, 'entry')} from the ledger: {_told(changes)}")
 
@@ -170,12 +167,12 @@ def build(
 ) -> None:
     """Take in what a label's finished jobs found: into the ledger, and the best into the bank."""
     from dataclasses import asdict
-    from json import dumps
 
     from skipjack.bank import Bank
     from skipjack.fleet.projecting import project
     from skipjack.fleet.store import open_store
     from skipjack.ledger import Ledger
+    from skipjack.report import print_json
     from skipjack.settings import load_settings
     from skipjack.storage import user_directory
 
@@ -184,7 +181,7 @@ def build(
     with open_store(settings=settings) as store, Ledger.open(directory) as ledger:
         done = project(store.results, label, ledger, Bank.open(directory))
     if json:
-        typer.echo(dumps({"format": 1, **asdict(done)}))
+        print_json("bank build", asdict(done))
         return
     jobs, rows = numbered(done.jobs, "finished job"), numbered(done.rows, "new row")
     typer.echo(
@@ -222,7 +219,6 @@ def merge(
     unless --device names it; with -o, banks that share no class of devices are.
     """
     from functools import reduce
-    from json import dumps
 
     from skipjack import devices
     from skipjack.bank import (
@@ -234,6 +230,7 @@ def merge(
         union,
         write_bank,
     )
+    from skipjack.report import print_json
     from skipjack.settings import load_settings
     from skipjack.storage import user_directory
 
@@ -246,7 +243,7 @@ def merge(
         write_bank(output, found)
         counts = {"keys": len(found), "entries": sum(map(len, found.values()))}
         if json:
-            typer.echo(dumps({"format": 1, "output": str(output), **counts}))
+            print_json("bank merge", {"output": str(output), **counts})
             return
         keys = f"{numbered(counts['keys'], 'key')} (problem, device, kind, deployment)"
         entries = numbered(counts["entries"], "entry")
@@ -261,7 +258,7 @@ def merge(
         check_processors(others, own)
     changes = bank.join(reduce(union, banks.values()))
     if json:
-        typer.echo(dumps({"format": 1, "changed": changes.changed, **_counts(changes)}))
+        print_json("bank merge", {"changed": changes.changed, **_counts(changes)})
         return
     typer.echo(f"{numbered(changes.offered, 'entry')} of {listed}: {_told(changes)}")
 
@@ -345,13 +342,13 @@ def ship(
     unconfirmed are left out. The same entries give the same bytes.
     """
     from dataclasses import asdict
-    from json import dumps
 
+    from skipjack.report import print_json
     from skipjack.runtime import ship as ship_bank
 
     done = ship_bank(directories, output)
     if json:
-        typer.echo(dumps({"format": 1, **asdict(done), "directory": str(output)}))
+        print_json("bank ship", {**asdict(done), "directory": str(output)})
         return
     for sentence in done.left_out:
         typer.echo(sentence, err=True)
@@ -360,14 +357,12 @@ def ship(
     typer.echo(f"{output} has {entries} and {kernels} for {devices}, {done.bytes} bytes")
 
 
-def _echo(entries: Iterable[BankEntry]) -> None:
-    """One line for machines for each."""
-    from json import dumps
-
+def _print_json(entries: Iterable[BankEntry]) -> None:
     from skipjack.bank import printed_entry
+    from skipjack.report import print_json
 
     for entry in entries:
-        typer.echo(dumps(printed_entry(entry)))
+        print_json("bank list", printed_entry(entry))
 
 
 def _counts(changes: Changes) -> dict[str, int]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -62,6 +61,7 @@ def convert_db(
     from skipjack.interop.miopen.converting import ConvertOptions, convert
     from skipjack.interop.miopen.value_formats import VALUES
     from skipjack.reading import numbered
+    from skipjack.report import print_json
 
     wanted = VALUES.get(values or "")
     if values and wanted is None:
@@ -72,14 +72,13 @@ def convert_db(
     done = convert(file, output, options)
     if json:
         record = {
-            "format": 1,
             "file": str(output),
             "read": str(done.source),
             "written": str(done.target),
             "records": done.records,
             "lost": list(done.losses),
         }
-        typer.echo(dumps(record))
+        print_json("convert-db", record)
         return
     for loss in done.losses:
         typer.echo(f"not in {output}: {loss}", err=True)
@@ -105,6 +104,7 @@ def check_db(
     from skipjack.fleet.release.export.manifest_checks import manifest_reports
     from skipjack.interop.miopen.checking import check_paths, files_to_check
     from skipjack.reading import numbered
+    from skipjack.report import print_json
 
     reports = check_paths(paths, limit=limit, device=device)
     reports += manifest_reports(paths, limit=limit)
@@ -114,7 +114,7 @@ def check_db(
         typer.echo(text, err=True)
     for report in reports:
         if json:
-            typer.echo(dumps(report.to_json()))
+            print_json("check-db", _fields(report))
         else:
             _print(report)
     errors = sum(report.total("error") for report in reports)
@@ -125,6 +125,26 @@ def check_db(
         )
     if errors:
         raise typer.Exit(1)
+
+
+def _fields(report: FileReport) -> dict[str, Any]:
+    return {
+        "file": report.file,
+        "database": report.database,
+        "records": report.records,
+        "errors": report.total("error"),
+        "warnings": report.total("warning"),
+        "counts": dict(report.counts),
+        "findings": [
+            {
+                "line": one.line,
+                "kind": one.kind,
+                "severity": one.severity,
+                "message": one.message,
+            }
+            for one in report.findings
+        ],
+    }
 
 
 def _print(report: FileReport) -> None:

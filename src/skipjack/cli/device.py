@@ -18,6 +18,7 @@ def device(
     """Show this machine's CPU, the peaks of one core, and its GPUs."""
     from skipjack import plugins
     from skipjack.gpu.opening import find_gpus
+    from skipjack.report import print_json
     from skipjack.report.device import device_record, print_device
     from skipjack.settings import load_settings
     from skipjack.tuning.context import measured_peaks
@@ -28,8 +29,6 @@ def device(
         settings, again=measure, say=lambda text: typer.echo(text, err=True)
     )
     if json:
-        from json import dumps
-
-        typer.echo(dumps(device_record(here, peaks, find_gpus())))
+        print_json("device", device_record(here, peaks, find_gpus()))
     else:
         print_device(here, peaks, find_gpus())

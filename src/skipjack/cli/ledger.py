@@ -44,6 +44,7 @@ def show(
     from skipjack.errors import SkipjackError
     from skipjack.ledger import Ledger
     from skipjack.operations import parse
+    from skipjack.report import print_json
     from skipjack.report.ledger import print_problem, problem_records
     from skipjack.settings import load_settings
 
@@ -59,10 +60,8 @@ def show(
             raise SkipjackError(f"the ledger knows nothing of {problem}; try skipjack {again}")
         for key in keys:
             if json:
-                from json import dumps
-
                 for record in problem_records(ledger, key):
-                    typer.echo(dumps(record))
+                    print_json("ledger show", record)
             else:
                 print_problem(ledger, key, limit)
 
@@ -77,18 +76,17 @@ def _sweeps(ledger: Ledger, text: str) -> list[str]:
 def summary(json: JsonOption = False) -> None:
     """Count what the ledger holds."""
     from dataclasses import asdict
-    from json import dumps
 
     from skipjack.ledger import Ledger
+    from skipjack.report import print_fields, print_json
     from skipjack.settings import load_settings
 
     with Ledger.read(load_settings().user_dir) as ledger:
         counts = asdict(ledger.summary())
     if json:
-        typer.echo(dumps({"format": 1, **counts}))
+        print_json("ledger summary", counts)
         return
-    for name, count in counts.items():
-        typer.echo(f"{name:>14} {count}")
+    print_fields([(name, str(count)) for name, count in counts.items()])
 
 
 @app.command("merge", epilog=examples("skipjack ledger merge colleague/ledger.sqlite"))
@@ -96,18 +94,16 @@ def merge(
     file: Annotated[Path, typer.Argument(help="Another ledger's file.")], json: JsonOption = False
 ) -> None:
     """Take in another ledger. Doing it twice changes nothing."""
-    from json import dumps
-
     from skipjack.ledger import Ledger
     from skipjack.reading import numbered
+    from skipjack.report import print_json
     from skipjack.settings import load_settings
     from skipjack.storage import user_directory
 
     with Ledger.open(user_directory(load_settings())) as ledger:
         merged = ledger.merge(file)
     if json:
-        record = {"format": 1, "rows": merged.rows, "left_out": list(merged.left_out)}
-        typer.echo(dumps(record))
+        print_json("ledger merge", {"rows": merged.rows, "left_out": list(merged.left_out)})
         return
     hint = "; skipjack bank rebuild takes new verdicts into the bank" if merged.rows else ""
     typer.echo(f"{numbered(merged.rows, 'new row')}{hint}")

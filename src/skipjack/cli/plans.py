@@ -92,13 +92,12 @@ def run(
 @app.command("check", epilog=examples("skipjack plan check cycle.yaml"))
 def check(plan: PlanArgument, directory: DirectoryOption = None, json: JsonOption = False) -> None:
     """Say everything that is wrong with a plan, with its lines; start nothing."""
-    from json import dumps
+    from skipjack.report import print_json
 
     name, steps, mistakes = _read(plan, directory)
     if json:
         found = [{"line": line, "sentence": text} for line, text in sorted(mistakes.found)]
-        record = {"format": 1, "plan": name, "steps": len(steps), "mistakes": found}
-        typer.echo(dumps(record))
+        print_json("plan check", {"plan": name, "steps": len(steps), "mistakes": found})
     else:
         for line in mistakes.lines:
             typer.echo(line)
@@ -117,9 +116,8 @@ def show(
     json: JsonOption = False,
 ) -> None:
     """Show the steps and how far the plan is."""
-    from json import dumps
-
     from skipjack.plans import Progress, command_line, standing
+    from skipjack.report import print_json
 
     ready = _ready(plan, progress, directory)
     record = Progress(ready.progress)
@@ -129,9 +127,9 @@ def show(
         stands = standing(step, history, running=running)
         seconds = history.last.get(step.number, {}).get("seconds")
         if json:
-            about = {"format": 1, "step": step.number, "name": step.name, "standing": stands}
+            about = {"step": step.number, "name": step.name, "standing": stands}
             more = {"seconds": seconds, "line": step.line, "argv": list(step.argv)}
-            typer.echo(dumps({**about, **more}))
+            print_json("plan show", {**about, **more})
         else:
             took = f"{seconds:8.1f} s" if isinstance(seconds, int | float) else " " * 10
             name = f"  # {step.name}" if step.name else ""
@@ -210,13 +208,14 @@ def _left(ready: _Ready, record: Progress, first: PlannedStep | None) -> tuple[P
 
 
 def _print_commands(steps: tuple[PlannedStep, ...], json: bool) -> None:
-    from json import dumps
-
     from skipjack.plans import command_line
+    from skipjack.report import print_json
 
     for step in steps:
-        record = {"format": 1, "step": step.number, "argv": list(step.argv)}
-        typer.echo(dumps(record) if json else command_line(step))
+        if json:
+            print_json("plan run", {"step": step.number, "argv": list(step.argv)})
+        else:
+            typer.echo(command_line(step))
 
 
 def _run(ready: _Ready, steps: tuple[PlannedStep, ...], record: Progress, json: bool) -> None:
@@ -234,11 +233,11 @@ def _run(ready: _Ready, steps: tuple[PlannedStep, ...], record: Progress, json: 
 
 
 def _observer(total: int, json: bool) -> Observer:
-    from json import dumps
+    from skipjack.report import print_json
 
     def observe(line: Mapping[str, object]) -> None:
         if json:
-            typer.echo(dumps(line))
+            print_json("plan run", line)
         elif line["event"] == "begun":
             typer.echo(f"step {line['step']} of {total}: {line['name']}")
         sys.stdout.flush()

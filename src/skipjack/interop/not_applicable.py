@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 from skipjack.core.problem import Problem
 
-FORMAT = 2
-"""That of the lines of `tune` and `find`, among which it stands."""
-
 
 @dataclass(frozen=True, slots=True)
 class NotApplicable:
@@ -16,15 +13,6 @@ class NotApplicable:
 
     text: str
     reason: str
-
-    def to_json(self) -> dict[str, object]:
-        """What a command prints for machines."""
-        return {
-            "format": FORMAT,
-            "problem": self.text,
-            "status": "not_applicable",
-            "reason": self.reason,
-        }
 
 
 def first_reason(*reasons: str | None) -> str | None:

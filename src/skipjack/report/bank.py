@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from skipjack.bank import FIND, PERF, BankEntry, Met, Replaced
@@ -17,6 +14,7 @@ from skipjack.report import screen
 from skipjack.report.library import library_cell, library_column, library_name
 from skipjack.report.numbers import gain_text, time_text
 from skipjack.report.ranking import ranking_table
+from skipjack.report.render import TableColumn, print_rows
 from skipjack.runtime import why_stale
 
 _MOST_FOLDED = 500
@@ -49,14 +47,10 @@ def print_entries(entries: Sequence[BankEntry]) -> None:
     if len(rows) > _MOST_FOLDED:
         screen.print_long_table(head, rows, _to_the_right(head))
     else:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for name in head[:-1]:
-            justify: Literal["left", "right"] = "right" if name in _to_the_right(head) else "left"
-            table.add_column(name, justify=justify, no_wrap=True)
-        table.add_column(head[-1])
-        for *cells, config in rows:
-            table.add_row(*cells, Text(config))
-        screen.print_table(table, console)
+        right = _to_the_right(head)
+        columns = [TableColumn(name, right=name in right) for name in head[:-1]]
+        columns.append(TableColumn(head[-1], folded=True))
+        print_rows(columns, rows, framed=True, console=console)
     _print_stale(sum(bool(why_stale(entry)) for entry, _ in listed), console)
 
 

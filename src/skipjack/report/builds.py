@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from skipjack.core.config import settings_text
 from skipjack.report import screen
+from skipjack.report.render import TableColumn, table
 from skipjack.tuning.build_only import BuildResult, BuiltConfig
 
 _CPU_COLUMNS = ("build ms", "bytes", "code", "spills")
@@ -45,21 +45,22 @@ def _means(result: BuildResult) -> str:
 
 def builds_table(result: BuildResult) -> Table:
     """One row a config."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("number", justify="right", no_wrap=True)
-    table.add_column("config")
-    table.add_column("status", no_wrap=True)
     columns = _GPU_COLUMNS if result.gpu else _CPU_COLUMNS
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("digest", no_wrap=True)
     first: dict[str, int] = {}
+    rows: list[tuple[Text | str, ...]] = []
     for build in result.builds:
         status = Text(str(build.status), style="green" if build.ok else "red")
         owner = first.setdefault(build.digest or str(build.number), build.number)
         cells = _cells(build, owner, len(columns))
-        table.add_row(str(build.number), settings_text(build.config), status, *cells)
-    return table
+        rows.append((str(build.number), settings_text(build.config), status, *cells))
+    return table(
+        [
+            *(TableColumn("number", right=True), TableColumn("config", folded=True), "status"),
+            *(TableColumn(name, right=True) for name in columns),
+            "digest",
+        ],
+        rows,
+    )
 
 
 def _cells(build: BuiltConfig, owner: int, columns: int) -> list[str]:

@@ -15,7 +15,6 @@ from skipjack.report.numbers import rate_text, size_text
 def device_record(device: Device, peaks: Peaks, gpus: Sequence[Found] = ()) -> dict[str, Any]:
     """The CPU's record with its peaks, and in it those of the GPUs beside it."""
     return {
-        "format": 2,
         **_record(device),
         "absent_features": list(named_cpu.absent_features(device)),
         "peaks": _peaks_record(peaks),

@@ -7,8 +7,8 @@ import os
 import platform
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from rich.text import Text
 
@@ -52,10 +52,6 @@ class Finding:
     part: str
     level: Level
     text: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return {"format": 1, **asdict(self)}
 
 
 def examine(settings: Settings) -> list[Finding]:

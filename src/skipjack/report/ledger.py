@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
-from skipjack.bank import PRINTED_FORMAT, BankEntry, printed_entry
+from skipjack.bank import BankEntry, printed_entry
 from skipjack.core.config import settings_text
 from skipjack.core.device import name_of_class
 from skipjack.core.protocol import protocol_record
@@ -18,6 +16,7 @@ from skipjack.ledger import Ledger, StudyRecord, VerdictRecord, verdict_word
 from skipjack.reading import numbered
 from skipjack.report import screen
 from skipjack.report.numbers import metric_text, time_text
+from skipjack.report.render import TableColumn, print_rows
 
 
 def problem_records(ledger: Ledger, problem: str) -> list[dict[str, Any]]:
@@ -28,7 +27,6 @@ def problem_records(ledger: Ledger, problem: str) -> list[dict[str, Any]]:
 
 def _study_record(ledger: Ledger, study: StudyRecord) -> dict[str, Any]:
     return {
-        "format": PRINTED_FORMAT,
         "kind": "study",
         **asdict(study),
         **_device(study.device),
@@ -44,7 +42,6 @@ def _verdict_record(verdict: VerdictRecord) -> dict[str, Any]:
     except ValueError:
         entry = None
     return {
-        "format": PRINTED_FORMAT,
         "kind": "verdict",
         "study": verdict.study,
         "problem": verdict.problem,
@@ -79,13 +76,16 @@ def print_problem(ledger: Ledger, problem: str, limit: int) -> None:
     for study in ledger.studies(problem):
         _print_study(ledger, study, limit)
     console.print("verdicts", style="italic")
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("when", "verdict", "solver", "config"):
-        table.add_column(name, no_wrap=name != "config")
-    for verdict in ledger.verdicts(problem):
-        word = verdict_word(verdict.outcome)
-        table.add_row(verdict.created, word, verdict.solver, Text(settings_text(verdict.config)))
-    screen.print_table(table, console)
+    rows = [
+        (one.created, verdict_word(one.outcome), one.solver, settings_text(one.config))
+        for one in ledger.verdicts(problem)
+    ]
+    print_rows(
+        ["when", "verdict", "solver", TableColumn("config", folded=True)],
+        rows,
+        framed=True,
+        console=console,
+    )
 
 
 def _print_study(ledger: Ledger, study: StudyRecord, limit: int) -> None:
@@ -100,12 +100,9 @@ def _print_study(ledger: Ledger, study: StudyRecord, limit: int) -> None:
     # Not as the table's own title, which would be wrapped to the width of the table.
     console.print()
     console.print(Text(title, "italic"), soft_wrap=True)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     metric, _, direction = study.objective.partition(";")[0].rpartition(":")
     timed = metric == "time_ns"
-    table.add_column("time" if timed else metric, justify="right", no_wrap=True)
-    table.add_column("spread", justify="right", no_wrap=True)
-    table.add_column("config")
+    rows = []
     for trial in ranked[:limit]:
         value = trial.value or 0.0
         spread = f"{100 * trial.spread / abs(value):.1f} %" if value else "-"
@@ -114,7 +111,12 @@ def _print_study(ledger: Ledger, study: StudyRecord, limit: int) -> None:
         shown = time_text(value) if timed else metric_text(measured)
         # What is not a time is of a sweep, whose settings mean what they say.
         settings = settings_text(trial.config) if timed else str(trial.config)
-        table.add_row(shown, spread, Text(settings))
-    screen.print_table(table, console)
+        rows.append((shown, spread, settings))
+    columns = [
+        TableColumn("time" if timed else metric, right=True),
+        TableColumn("spread", right=True),
+        TableColumn("config", folded=True),
+    ]
+    print_rows(columns, rows, framed=True, console=console)
     for trial in failed[:limit]:
         console.print(Text(f"  {trial.status}: {trial.config}: {trial.reason}"))

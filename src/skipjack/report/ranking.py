@@ -5,33 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from skipjack.core.config import settings_text
 from skipjack.report.numbers import gain_text, size_text, time_text
+from skipjack.report.render import TableColumn, table
 
-_COLUMNS = ("time", "spread", "x first", "workspace", "trials")
+_NUMBERS = ("time", "spread", "x first", "workspace", "trials")
 _OK = "ok"
 
 
 def ranking_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Solvers as JSON has them, fastest first; those that failed with their reason."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("rank", justify="right", no_wrap=True)
-    table.add_column("solver", no_wrap=True)
-    for name in _COLUMNS:
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("config")
+    cells: list[tuple[Text | str, ...]] = []
     for number, row in enumerate(rows, 1):
         if row.get("status") != _OK:
             failed = Text(f"{row.get('status')}: {row.get('reason')}", style="red")
-            table.add_row("", str(row.get("solver")), *["-"] * len(_COLUMNS), failed)
+            cells.append(("", str(row.get("solver")), *["-"] * len(_NUMBERS), failed))
             continue
         place = 1 if row.get("tie") else number
-        table.add_row(f"{place}", str(row.get("solver")), *_cells(row, number), _config(row))
-    return table
+        cells.append((f"{place}", str(row.get("solver")), *_cells(row, number), _config(row)))
+    return table(
+        [
+            *(TableColumn("rank", right=True), "solver"),
+            *(TableColumn(name, right=True) for name in _NUMBERS),
+            TableColumn("config", folded=True),
+        ],
+        cells,
+    )
 
 
 def _cells(row: Mapping[str, Any], number: int) -> list[str]:

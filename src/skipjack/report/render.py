@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from json import dumps
 from typing import Any
 
@@ -13,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from skipjack.json_formats import FORMATS
 from skipjack.report import screen
 from skipjack.report.escaping import escaped
 
@@ -28,9 +30,21 @@ class TableColumn:
     """Long texts may go on in a second line."""
 
 
-def table(columns: Iterable[TableColumn | str], rows: Iterable[Sequence[Text | str]]) -> Table:
-    """The rows below the titles. A plain title is a column of words; nothing in them is markup."""
-    made = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+def table(
+    columns: Iterable[TableColumn | str],
+    rows: Iterable[Sequence[Text | str]],
+    *,
+    styles: Iterable[str] = (),
+    framed: bool = False,
+) -> Table:
+    """The rows below the titles. A plain title is a column of words; nothing in them is markup.
+
+    `styles` are those of the rows. What is `framed` has an empty line above and below it.
+    """
+    if framed:
+        made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    else:
+        made = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     for one in columns:
         column = one if isinstance(one, TableColumn) else TableColumn(one)
         made.add_column(
@@ -38,8 +52,9 @@ def table(columns: Iterable[TableColumn | str], rows: Iterable[Sequence[Text | s
             justify="right" if column.right else "left",
             no_wrap=not column.folded,
         )
-    for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else Text(escaped(cell)) for cell in row))
+    for row, style in zip_longest(rows, styles):
+        cells = (cell if isinstance(cell, Text) else Text(escaped(cell)) for cell in row)
+        made.add_row(*cells, style=style)
     return made
 
 
@@ -48,10 +63,11 @@ def print_rows(
     rows: Iterable[Sequence[Text | str]],
     *,
     if_empty: str = "",
+    framed: bool = False,
     console: Console | None = None,
 ) -> None:
     """A table, upright where the screen is narrow, or a sentence where there are no rows."""
-    made = table(columns, rows)
+    made = table(columns, rows, framed=framed)
     if made.rows or not if_empty:
         screen.print_table(made, console)
     else:
@@ -68,22 +84,13 @@ def warn(sentence: str) -> None:
     print(f"skipjack: {sentence}", file=sys.stderr, flush=True)
 
 
-FORMATS: Mapping[str, int] = {
-    "ledger": 3,
-    "device": 2,
-}
-"""The versions of what ``--json`` prints, by kind; all others are of version 1.
-
-A version is raised when a field changes its meaning or is removed, not when one is added.
-"""
-
-
 def envelope(kind: str, payload: Mapping[str, Any]) -> dict[str, Any]:
     """What ``--json`` prints of a record of this kind: its fields with the version of its format.
 
-    A payload that brings its own version keeps it: records that are also stored know theirs.
+    The kind is one of `skipjack.json_formats`. A payload that brings its own version keeps it:
+    records that are also stored know theirs.
     """
-    return {"format": FORMATS.get(kind, 1), **payload}
+    return {"format": FORMATS[kind], **payload}
 
 
 def print_json(kind: str, payload: Mapping[str, Any]) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from skipjack.reading import numbered
 from skipjack.report import screen
 from skipjack.report.numbers import duration_text, metric_text
+from skipjack.report.render import TableColumn, table
 from skipjack.report.sweep_pareto import pareto_front
 from skipjack.report.sweep_points import (
     PointSummary,
@@ -111,40 +110,38 @@ def _print_points(
     """A column for each parameter where the screen is wide enough; else points as text."""
     _line(console, title, "bold")
     names = parameter_names(result)
-    table = _table(*names, right=columns)
-    for cells, summary in zip(rows, points, strict=True):
-        settings = [_setting(summary, name) for name in names]
-        table.add_row(*cells, *settings, style="green" if summary.point == result.best else "")
-    if screen.fits(table, console):
-        console.print(table)
+    made = table(
+        [
+            *(TableColumn(name, right=True) for name in columns),
+            *map(one_line, names),
+        ],
+        [
+            (*cells, *(_setting(summary, name) for name in names))
+            for cells, summary in zip(rows, points, strict=True)
+        ],
+        styles=["green" if summary.point == result.best else "" for summary in points],
+    )
+    if screen.fits(made, console):
+        console.print(made)
         return
     for cells, summary in zip(rows, points, strict=True):
         values = ", ".join(f"{n} {c}" for n, c in zip(columns, cells, strict=True) if c != "-")
         _line(console, f"  {values}: {point_text(summary.point)}")
 
 
-def _setting(summary: PointSummary, name: str) -> Text:
-    return Text(one_line(setting_text(summary.point[name])) if name in summary.point else "")
-
-
-def _table(*left: str, right: Sequence[str] = ()) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for name in right:
-        table.add_column(Text(name), justify="right", no_wrap=True)
-    for name in left:
-        table.add_column(Text(one_line(name)), no_wrap=True)
-    return table
+def _setting(summary: PointSummary, name: str) -> str:
+    return one_line(setting_text(summary.point[name])) if name in summary.point else ""
 
 
 def _print_losers(group: LoserGroup, console: Console) -> None:
     console.print()
     _line(console, group.title, "bold red")
     shown = group.losers[:_LOSERS]
-    table = _table("point", "reason", "log")
-    for loser in shown:
-        table.add_row(Text(loser.point), Text(loser.reason), Text(loser.log))
-    if screen.fits(table, console):
-        console.print(table)
+    made = table(
+        ["point", "reason", "log"], [(loser.point, loser.reason, loser.log) for loser in shown]
+    )
+    if screen.fits(made, console):
+        console.print(made)
     else:
         for loser in shown:
             where = f" (see {loser.log})" if loser.log else ""

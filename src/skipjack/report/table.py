@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -16,6 +15,7 @@ from skipjack.reading import numbered
 from skipjack.report import screen
 from skipjack.report.library import library_cell, library_column, library_name
 from skipjack.report.numbers import gain_text, percent_text, rate_text, time_text
+from skipjack.report.render import TableColumn, table
 from skipjack.tuning import Limits
 from skipjack.tuning.result import DEFAULT, Outcome, TuneResult
 
@@ -98,17 +98,14 @@ class _Columns:
 
 def results_table(results: Sequence[TuneResult]) -> Table:
     """The rows."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("problem", no_wrap=True)
     columns = _Columns.of(results)
-    rows = [columns.cells(result) for result in results]
-    for name in rows[0] if rows else ():
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("bank", no_wrap=True)
-    for result, name, cells in zip(results, _names(results), rows, strict=True):
-        bank = Text(result.status.word, style=_STYLES[result.status])
-        table.add_row(name, *cells.values(), bank)
-    return table
+    cells = [columns.cells(result) for result in results]
+    numbers = [TableColumn(name, right=True) for name in (cells[0] if cells else ())]
+    rows: list[tuple[Text | str, ...]] = [
+        (name, *row.values(), Text(result.status.word, style=_STYLES[result.status]))
+        for result, name, row in zip(results, _names(results), cells, strict=True)
+    ]
+    return table(["problem", *numbers, "bank"], rows)
 
 
 def _gain(ratio: Ratio | None) -> str:

@@ -62,18 +62,6 @@ class Foreseen:
             runs += self.extra
         return runs * self.run_s + self.builds_left * (self.build_s or 0.0)
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            **self.plan.to_json(),
-            "rebuilds": self.plan.rebuilds,
-            "known": self.known,
-            "extra_runs": self.extra,
-            "at_most": self.at_most,
-            "seconds": self.seconds,
-            "open_end": self.open_end,
-            "simulated": self.simulated,
-        }
-
 
 def foresee(setup: SweepSetup, history: RunHistory | None) -> Foreseen:
     """Make the plan of a sweep; `history` is of earlier sittings."""

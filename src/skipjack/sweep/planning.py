@@ -55,19 +55,6 @@ class SweepPlan:
         """Builds that it takes if only the last build is kept: how grid.py counts."""
         return count_rebuilds(self.points, self.no_rebuild)
 
-    def to_json(self) -> dict[str, Any]:
-        points = [dict(point) for point in self.points]
-        return {
-            "format": 1,
-            "product": self.product,
-            "runs": self.runs,
-            "refused": len(self.refused),
-            "builds": self.builds,
-            "first": points[0] if points else None,
-            "last": points[-1] if points else None,
-            "points": points,
-        }
-
 
 def make_plan(file: SweepFile, base: BaseConfig, order: Order = "fewest-builds") -> SweepPlan:
     """The points of a file of lists, or of a search that promises to ignore results.

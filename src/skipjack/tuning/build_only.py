@@ -23,6 +23,7 @@ from skipjack.errors import UsageError, blaming
 from skipjack.execute.build_pool import Build, BuildPool
 from skipjack.gpu.artifact import ABI as GPU_ABI
 from skipjack.interrupt import Interrupt, Interrupted, watch_for_interrupt
+from skipjack.json_formats import FORMATS
 from skipjack.ledger import Ledger
 from skipjack.native import cpu, llvm
 from skipjack.native.cpu import target_of
@@ -36,7 +37,6 @@ from skipjack.storage import ArtifactStore, user_directory
 from skipjack.tuning.build_queue import BuildQueue
 from skipjack.tuning.options import Observer, Progress
 
-FORMAT = 1
 GPU_NEEDS = ("registers", "shared_bytes", "spill_bytes")
 
 
@@ -144,7 +144,7 @@ class BuildResult:
     def to_json(self) -> dict[str, Any]:
         """One record for machines."""
         return {
-            "format": FORMAT,
+            "format": FORMATS["tune --build-only"],
             "problem": self.problem.key,
             "device": self.device.name,
             "solver": self.solver,

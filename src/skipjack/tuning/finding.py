@@ -17,6 +17,7 @@ from skipjack.errors import UsageError
 from skipjack.execute.confirm import MIN_EFFECT
 from skipjack.execute.statistics import Ratio
 from skipjack.interrupt import Interrupt
+from skipjack.json_formats import FORMATS
 from skipjack.solvers import for_gpus_alone
 from skipjack.tuning.applicable_solvers import ApplicableSolvers, applicable_solvers, compared
 from skipjack.tuning.context import TuningContext
@@ -32,7 +33,7 @@ from skipjack.tuning.final import (
 from skipjack.tuning.limits import LIMITS, Limits
 from skipjack.tuning.loaded_candidate import LoadedCandidate
 from skipjack.tuning.options import TuneOptions
-from skipjack.tuning.result import FORMAT, Outcome, TuneResult, nanoseconds, rounded
+from skipjack.tuning.result import Outcome, TuneResult, nanoseconds, rounded
 from skipjack.tuning.solver_search import SolverSearch
 from skipjack.tuning.starting_points import outdated
 from skipjack.tuning.strategy import FindStrategy
@@ -164,7 +165,7 @@ class FindResult:
         """One record for machines."""
         perf = self.perf
         return {
-            "format": FORMAT,
+            "format": FORMATS["find"],
             "problem": self.problem.key,
             "device": self.device,
             "device_class": self.device_class,

@@ -14,6 +14,7 @@ from skipjack.core.problem import Problem
 from skipjack.core.trial import Trial
 from skipjack.errors import SkipjackError
 from skipjack.execute.statistics import Ratio
+from skipjack.json_formats import FORMATS
 from skipjack.ledger import verdict_word
 from skipjack.operations import bytes_moved, get
 from skipjack.runtime import KernelCode, banked_again, callable_of, named_again
@@ -21,8 +22,6 @@ from skipjack.runtime import KernelCode, banked_again, callable_of, named_again
 if TYPE_CHECKING:
     from skipjack.runtime import GpuKernel, TunedKernel
 
-FORMAT = 2
-"""Since 2, `speedup` is over the baseline and `default_ns` is that of the first proposal."""
 _REASONS = 5
 """Most reasons of failed configs that a result lists."""
 DEFAULT = "default"
@@ -220,7 +219,7 @@ class TuneResult:
         """One flat record for machines."""
         rate, unit = self.rate if self.status is not Outcome.FAILED else (0.0, "")
         return {
-            "format": FORMAT,
+            "format": FORMATS["tune"],
             "problem": self.problem.key,
             "device": self.device,
             "device_class": self.device_class,

@@ -64,7 +64,7 @@ def test_results_come_home(file_store: Store, three: list[int], jobs: Path, resu
     assert (told_line.event, told_line.after) == ("told", "evaluated")
     found = {result.job.id: result.facts for result in file_store.results.jobs(LABEL)}
     assert [f'"told {three[0]}"' in text for text in found[three[0]]] == [False, True]
-    assert told.to_json()["accepted"] == 3
+    assert told.accepted == 3
 
 
 def test_importing_twice_changes_nothing(

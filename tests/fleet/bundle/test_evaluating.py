@@ -56,7 +56,6 @@ def test_every_job_is_done_once_and_written_down(jobs: Path, results: Path) -> N
         third = read_outcome(bundle, 3)
     assert third.outcome == Sham().perform(task_of(3))
     assert (third.host, third.gpu, third.build) == (HOST, "0", 1)
-    assert told.to_json()["format"] == 1
 
 
 def test_running_again_does_nothing_twice(jobs: Path, results: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from json import dumps
 from pathlib import Path
 from typing import Annotated
 
@@ -46,16 +45,19 @@ def export(
     json: JsonOption = False,
 ) -> None:
     """Write a label's built jobs and their machine code to a file."""
+    from dataclasses import asdict
+
     from skipjack.fleet.bundle.exporting import export_bundle
     from skipjack.fleet.bundle.manifest import Slice
     from skipjack.fleet.store import Wanted
     from skipjack.reading import numbered
+    from skipjack.report import print_json
 
     wanted = Wanted(label, device_of(device, arch, units), Slice.parse(part))
     with the_store() as store:
         done = export_bundle(store, wanted, output)
     if json:
-        typer.echo(dumps(done.to_json()))
+        print_json("bundle export", asdict(done))
         return
     counts = numbered(done.jobs, "job"), numbered(done.artifacts, "kernel")
     typer.echo(f"{' with '.join(counts)} in {output}")
@@ -89,10 +91,13 @@ def evaluate(
     json: JsonOption = False,
 ) -> None:
     """Do the jobs that this machine has the device for; running again continues."""
+    from dataclasses import asdict
+
     from skipjack import plugins
     from skipjack.fleet.bundle.evaluating import Evaluation, evaluate_bundle
     from skipjack.fleet.bundle.keys import existing_key
     from skipjack.reading import numbered
+    from skipjack.report import print_json
     from skipjack.report.fleet.bundle import evaluation_bar
     from skipjack.settings import load_settings
 
@@ -103,7 +108,7 @@ def evaluate(
         how = Evaluation(max_seconds, on_progress=observe)
         done = evaluate_bundle(jobs, output, secret, how)
     if json:
-        typer.echo(dumps(done.to_json()))
+        print_json("bundle evaluate", {**asdict(done), "elsewhere": dict(done.elsewhere)})
     else:
         before = f", {done.before} there before" if done.before else ""
         left = f", {done.left} left for the next time" if done.left else ""
@@ -124,13 +129,16 @@ def import_results(
     results: Annotated[Path, typer.Argument(help="A bundle of results.")], json: JsonOption = False
 ) -> None:
     """Take results in; doing so twice changes nothing."""
+    from dataclasses import asdict
+
     from skipjack.fleet.bundle.importing import import_bundle
     from skipjack.reading import numbered
+    from skipjack.report import print_json
 
     with the_store() as store:
         done = import_bundle(store, results)
     if json:
-        typer.echo(dumps(done.to_json()))
+        print_json("bundle import", {**asdict(done), "reasons": dict(done.reasons)})
     else:
         typer.echo(
             f"{done.accepted} of {numbered(done.results, 'result')} taken in, "

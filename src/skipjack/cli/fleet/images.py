@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -227,6 +226,7 @@ def list_images(
     from skipjack.fleet.images import commands, names
     from skipjack.fleet.images.container_engine import find_engine
     from skipjack.fleet.machines import images_everywhere as everywhere
+    from skipjack.report import print_json
     from skipjack.report.fleet.images import image_rows, print_images
 
     if image:
@@ -239,7 +239,7 @@ def list_images(
     rows = image_rows(found, [result.machine for result in answered], image)
     if json:
         for row in rows:
-            typer.echo(dumps({"format": 1, **row}))
+            print_json("image list", row)
     elif answered:
         print_images(rows)
     everywhere.check(results, "listing images")
@@ -271,7 +271,6 @@ def _password(user: str) -> str:
 
 
 def _echo(line: Line) -> None:
-
     typer.echo(f"{line.machine}: {line.text}", err=True)
 
 
@@ -281,16 +280,23 @@ def _one(result: Result) -> None:
 
 
 def _report(results: list[Result], good: str, json: bool) -> None:
+    from skipjack.report import print_json
+
     for result in results:
         if json:
             fields = {"machine": result.machine, "ok": not result.failure}
-            typer.echo(dumps({"format": 1, **fields, "failure": result.failure}))
+            print_json("image pull", {**fields, "failure": result.failure})
         elif not result.failure:
             typer.echo(f"{result.machine} {good}")
 
 
 def _say(fields: dict[str, str], sentence: str, json: bool) -> None:
-    typer.echo(dumps({"format": 1, **fields}) if json else sentence)
+    from skipjack.report import print_json
+
+    if json:
+        print_json("image push", fields)
+    else:
+        typer.echo(sentence)
 
 
 def _short(id: str) -> str:

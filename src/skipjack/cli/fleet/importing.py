@@ -73,12 +73,10 @@ def import_problems(
 
     The good lines beside them are kept.
     """
-    from json import dumps
-
     from skipjack import plugins
     from skipjack.cli.dumps import import_dump
     from skipjack.fleet.importing import ImportOptions, import_file, parse_batches
-    from skipjack.report.fleet.importing import import_bar, print_import
+    from skipjack.report.fleet.importing import import_bar, render_import
     from skipjack.settings import load_settings
 
     if show_lists:
@@ -111,10 +109,7 @@ def import_problems(
         else:
             taken = import_dump(store.problems, dump, options, settings)
             done = taken.report
-    if json:
-        typer.echo(dumps(done.to_json()))
-    else:
-        print_import(done)
+    render_import(done, json)
     if not done.understood and done.lines > done.blank:
         raise SkipjackError(f"no line of {file} is a problem; skipjack import --help says more")
     if taken is not None:
@@ -134,16 +129,16 @@ def _finish_dump(taken: ImportedDump, tag: str) -> None:
 
 def _show_lists(json: bool) -> None:
     """A line for each: its name, how many problems it has, and what they are of."""
-    from json import dumps
-
     from skipjack import lists
+    from skipjack.report import print_json
 
     for name in lists.names():
         lines = lists.path_of(name).read_text(encoding="utf-8").splitlines()
         about = next((line[1:].strip() for line in lines if line.startswith("#")), "")
         problems = sum(bool(line) and not line.startswith("#") for line in lines)
         if json:
-            typer.echo(dumps({"format": 1, "list": name, "problems": problems, "about": about}))
+            told = {"list": name, "problems": problems, "about": about}
+            print_json("import --lists", told)
         else:
             typer.echo(f"{name}: {numbered(problems, 'problem')}. {about}")
 

@@ -82,10 +82,9 @@ def reset(
 
     Those that are evaluated start over with --to new.
     """
-    from json import dumps
-
     from skipjack.fleet.states import State
     from skipjack.reading import numbered
+    from skipjack.report import print_json
 
     target = state_of(to)
     if target not in (State.NEW, State.BUILT):
@@ -95,8 +94,8 @@ def reset(
             label, state_of(state), target, device=device_of(device, arch, units)
         )
     if json:
-        record = {"format": 1, "reset": done.reset, "refused": done.refused}
-        typer.echo(dumps({**record, "reasons": list(done.reasons)}))
+        record = {"reset": done.reset, "refused": done.refused}
+        print_json("reset", {**record, "reasons": list(done.reasons)})
     else:
         typer.echo(f"{numbered(done.reset, 'job')} reset to {to}")
     if done.refused:

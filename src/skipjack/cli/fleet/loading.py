@@ -98,12 +98,11 @@ def load(
     json: JsonOption = False,
 ) -> None:
     """Make jobs; what the label has already is not made twice."""
-    from json import dumps
-
     from skipjack import plugins
     from skipjack.fleet.loading import Selection, Terms, plan_jobs
     from skipjack.fleet.records import Label
     from skipjack.reading import numbered
+    from skipjack.report import print_json
     from skipjack.settings import load_settings
 
     settings = load_settings()
@@ -159,7 +158,7 @@ def load(
     if json:
         record = {"jobs": added.added, "known": added.known, "problems": planned.problems}
         more = {"not_applicable": planned.not_applicable, "fresh": planned.fresh}
-        typer.echo(dumps({"format": 1, "label": label, **record, **more, "unseen": unseen}))
+        print_json("load", {"label": label, **record, **more, "unseen": unseen})
         return
     if not planned.plans:
         what = numbered(planned.fresh, "problem")

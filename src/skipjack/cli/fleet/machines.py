@@ -79,6 +79,7 @@ def add(
     """Register a machine. Keys and the ssh agent let us in: no password is stored anywhere."""
     from skipjack.core.device import parse_device_name
     from skipjack.fleet.machines.registration import Registration
+    from skipjack.report import print_json
     from skipjack.report.fleet.machines import machine_json
 
     if device:
@@ -89,9 +90,7 @@ def add(
         replaced = store.registrations.add(one, replace=replace)
         one = store.registrations.get(name)
     if json:
-        from json import dumps
-
-        typer.echo(dumps({**machine_json(one, None), "replaced": replaced}))
+        print_json("machine list", {**machine_json(one, None), "replaced": replaced})
         return
     verb = "registered anew" if replaced else "registered"
     note = "" if one.enabled else "; it is still disabled"
@@ -118,15 +117,14 @@ def list_machines(
 @app.command("show", epilog=examples("skipjack machine show gpu7"))
 def show(name: NameArgument, json: JsonOption = False) -> None:
     """Show all that is known of a machine."""
+    from skipjack.report import print_json
     from skipjack.report.fleet.machines import machine_details, machine_json
 
     with the_store() as store:
         one = store.registrations.get(name)
         worker = next((each for each in store.machines.all() if each.name == name), None)
     if json:
-        from json import dumps
-
-        typer.echo(dumps(machine_json(one, worker)))
+        print_json("machine list", machine_json(one, worker))
     else:
         machine_details(one, worker)
 
@@ -229,11 +227,9 @@ def execute(
     json: JsonOption = False,
 ) -> None:
     """Run a command on all enabled machines at once, or on some; what each says as it says it."""
-    from json import dumps
-
     from skipjack.fleet.machines.selecting import select_machines
     from skipjack.fleet.machines.ssh import run_everywhere
-    from skipjack.report.fleet.machines import answer_json, exit_codes, say_line
+    from skipjack.report.fleet.machines import render_answers, say_line
 
     if not command.strip():
         raise UsageError('the command is empty; write one, as skipjack machine exec "uptime"')
@@ -241,11 +237,7 @@ def execute(
         machines = select_machines(store.registrations, names or (), device_of(device, arch, units))
     observer = None if json else say_line
     answers = run_everywhere(machines, command, timeout_s=timeout, observer=observer)
-    if json:
-        for answer in answers:
-            typer.echo(dumps(answer_json(answer)))
-    else:
-        exit_codes(answers)
+    render_answers(answers, json)
     _complain(answers)
 
 
@@ -260,8 +252,10 @@ def _complain(answers: list[Answer]) -> None:
 
 
 def _say(verb: str, names: list[str], json: bool) -> None:
-    from json import dumps
+    from skipjack.report import print_json
 
+    if json:
+        print_json("machine remove", {verb: names})
+        return
     is_or_are = "is" if len(names) == 1 else "are"
-    text = f"{', '.join(names)} {is_or_are} {verb}"
-    typer.echo(dumps({"format": 1, verb: names}) if json else text)
+    typer.echo(f"{', '.join(names)} {is_or_are} {verb}")

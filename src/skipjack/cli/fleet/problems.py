@@ -100,10 +100,11 @@ def _keys(problems: list[str]) -> list[str]:
 
 
 def _say(verb: str, changed: int, others: int, why: str, json: bool) -> None:
-    from json import dumps
-
     from skipjack.reading import numbered
+    from skipjack.report import print_json
 
+    if json:
+        print_json("problems tag", {verb: changed, "unchanged": others})
+        return
     note = f"; {others} {why}" if others else ""
-    line = f"{numbered(changed, 'problem')} {verb}{note}"
-    typer.echo(dumps({"format": 1, verb: changed, "unchanged": others}) if json else line)
+    typer.echo(f"{numbered(changed, 'problem')} {verb}{note}")

@@ -137,9 +137,9 @@ def _ask_before_touching_others(store: Store, target: Mapping[str, str]) -> None
 
 
 def _say(what: str, count: int, json: bool, sentence: str = "") -> None:
-    from json import dumps
+    from skipjack.report import print_json
 
-    from skipjack.reading import numbered
-
-    text = sentence or f"{numbered(count, 'job')} {what}"
-    typer.echo(dumps({"format": 1, what: count}) if json else text)
+    if json:
+        print_json("abort", {what: count})
+    else:
+        typer.echo(sentence or f"{numbered(count, 'job')} {what}")

@@ -25,17 +25,16 @@ app = typer.Typer(
 @app.command("info", epilog=examples("skipjack store info"))
 def info(json: JsonOption = False) -> None:
     """Say where the store is and what is in it."""
-    from json import dumps
+    from skipjack.report import print_fields, print_json
 
     with the_store() as store:
         counts = {str(state): count for state, count in store.queue.live().items() if count}
         facts = {"store": store.url_for_people, "labels": len(store.labels.all()), "jobs": counts}
     if json:
-        typer.echo(dumps({"format": 1, **facts}))
+        print_json("store info", facts)
         return
-    for name, value in facts.items():
-        listed = ", ".join(f"{n} {state}" for state, n in counts.items()) or "none"
-        typer.echo(f"{name:>7}  {listed if name == 'jobs' else value}")
+    listed = ", ".join(f"{n} {state}" for state, n in counts.items()) or "none"
+    print_fields([(name, str(value)) for name, value in {**facts, "jobs": listed}.items()])
 
 
 @app.command("upgrade", epilog=examples("skipjack store upgrade"))
@@ -50,19 +49,25 @@ def upgrade() -> None:
 @app.command("tags", epilog=examples("skipjack store tags"))
 def tags(json: JsonOption = False) -> None:
     """List the tags and how many problems have each."""
-    from json import dumps
+    from skipjack.report import TableColumn, print_json, print_rows
 
     with the_store() as store:
         found = store.problems.tags()
-    for tag, count in found:
-        line = dumps({"format": 1, "tag": tag, "problems": count})
-        typer.echo(line if json else f"{count:>8}  {tag}")
+    if json:
+        for tag, count in found:
+            print_json("store tags", {"tag": tag, "problems": count})
+        return
+    print_rows(
+        [TableColumn("problems", right=True), "tag"],
+        [(str(count), tag) for tag, count in found],
+        if_empty="no problem has a tag",
+    )
 
 
 @app.command("machines", epilog=examples("skipjack store machines"))
 def machines(json: JsonOption = False) -> None:
     """List the machines that were seen, and those that get no jobs."""
-    from json import dumps
+    from skipjack.report import print_json
 
     with the_store() as store:
         found = store.machines.all()
@@ -71,7 +76,7 @@ def machines(json: JsonOption = False) -> None:
         if json:
             record = {"name": machine.name, "engine": machine.engine, "cores": machine.cores}
             more = {"devices": list(machine.devices), "idle": idle, "seen": machine.seen}
-            typer.echo(dumps({"format": 1, **record, **more}))
+            print_json("store machines", {**record, **more})
         else:
             devices = ", ".join(machine.devices)
             note = f"  gets no jobs: {idle}" if idle else ""
@@ -85,17 +90,17 @@ def retire(
     json: JsonOption = False,
 ) -> None:
     """Leave problems out of everything that is loaded from now on."""
-    from json import dumps
-
     from skipjack.operations import parse
     from skipjack.reading import numbered
+    from skipjack.report import print_json
 
     keys = [parse(problem).key for problem in problems]
     with the_store() as store:
         count = store.problems.retire(keys, not undo)
     verb = "back" if undo else "retired"
+    if json:
+        print_json("store retire", {verb: count})
+        return
     unchanged = len(set(keys)) - count
     note = f"; {unchanged} already so, or imported by nobody" if unchanged else ""
-    typer.echo(
-        dumps({"format": 1, verb: count}) if json else f"{numbered(count, 'problem')} {verb}{note}"
-    )
+    typer.echo(f"{numbered(count, 'problem')} {verb}{note}")

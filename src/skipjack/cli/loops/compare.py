@@ -64,14 +64,13 @@ def compare(
     turns in the same process. TVM tunes a problem first, which takes it half a minute or more; what
     it made is kept in the user directory. Ctrl-C ends with what was timed until then.
     """
-    from json import dumps
-
     from skipjack import plugins
     from skipjack.cli.loops.tvm import TvmRival
     from skipjack.interrupt import watch_for_interrupt
     from skipjack.learn.loops import loop_game
     from skipjack.native import cpu
-    from skipjack.report.loops import print_comparisons, write_comparisons
+    from skipjack.report import print_json
+    from skipjack.report.loops import comparison_fields, print_comparisons, write_comparisons
     from skipjack.settings import load_settings
     from skipjack.tuning import ConfigTimer
 
@@ -97,7 +96,7 @@ def compare(
             one = _compared(problem, game, judged, stand)
             found.append(one)
             if json:
-                typer.echo(dumps(one.to_json()))
+                print_json("loops compare", comparison_fields(one))
             else:
                 typer.echo(f"{number}/{len(chosen)} {problem.key}", err=True)
     if not json:

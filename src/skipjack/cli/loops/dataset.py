@@ -75,11 +75,12 @@ def dataset(
     made = make_dataset(name, request)
     paths = write_dataset(made, target)
     if json:
-        from json import dumps
+        from skipjack.report import print_json
 
         counts = {"train": len(made.train), "test": len(made.test)}
         files = list(map(str, paths))
-        typer.echo(dumps({"dataset": name, "kind": kind, "seed": seed, **counts, "files": files}))
+        told = {"dataset": name, "kind": kind, "seed": seed, **counts, "files": files}
+        print_json("loops dataset", told)
         return
     typer.echo(
         f"Dataset {name}: {numbered(len(made.keys()), 'problem')}, {len(made.train)} to train on "

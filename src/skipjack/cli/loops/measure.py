@@ -117,10 +117,10 @@ def _report(problem: Problem, table: LoopTable, number: int, count: int, *, json
     best_ns = table.best_ns(problem)
     failed = sum(ns is None for ns in times_ns.values())
     if json:
-        from json import dumps
+        from skipjack.report import print_json
 
         record = {"problem": problem.key, "schedules": len(times_ns), "failed": failed}
-        typer.echo(dumps({**record, "best_ns": best_ns}))
+        print_json("loops measure", {**record, "best_ns": best_ns})
         return
     best = "none ran"
     if best_ns is not None:

@@ -235,10 +235,9 @@ def run_all(
     stop: Callable[[], bool],
     json: bool,
 ) -> Iterator[SearchRun]:
-    from json import dumps
-
     from skipjack.learn.tree import MeasuringCosts, run_search
     from skipjack.operations import get
+    from skipjack.report import print_json
     from skipjack.report.loops import run_line, run_record
 
     costs: MeasuringCosts = {}
@@ -251,7 +250,7 @@ def run_all(
                     seed=seed, flops=flops, costs=costs, stop=stop,
                 )  # fmt: skip
                 if json:
-                    typer.echo(dumps(run_record(run) | {"rates": rates.sources}))
+                    print_json("loops search", run_record(run) | {"rates": rates.sources})
                 else:
                     typer.echo(run_line(run), err=True)
                 yield run

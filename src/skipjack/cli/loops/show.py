@@ -70,12 +70,12 @@ def show(
     text = _code(chosen, game, states[-1], device) if code else None
     records = _records(game, names, states, reached)
     if json:
-        from json import dumps
+        from skipjack.report import print_json
 
         for record in records:
-            typer.echo(dumps(record))
+            print_json("loops show", record)
         if text is not None:
-            typer.echo(dumps({"code": text}))
+            print_json("loops show", {"code": text})
         return
     typer.echo(f"{chosen.key}, preset {game.preset}")
     for at, record in enumerate(records):

@@ -77,10 +77,9 @@ def submit_training(
 
     The job starts Ray on its nodes; they need not share the folder, but the first must see it.
     """
-    from json import dumps
-
     from skipjack.fleet import slurm as batch
     from skipjack.learn.runs import RAY, TrainingWorkers
+    from skipjack.report import print_json
 
     if dry_run:
         path = paths.resume or paths.out or Path("RUN")
@@ -95,8 +94,8 @@ def submit_training(
         return
     submitted = batch.submit(request)
     if output.json:
-        job = {"format": 1, "slurm_job": submitted.job, "cluster": submitted.cluster}
-        typer.echo(dumps(job | {"run": str(path)}))
+        job = {"slurm_job": submitted.job, "cluster": submitted.cluster}
+        print_json("loops train", {**job, "run": str(path)})
     else:
         typer.echo(f"submitted as Slurm job {submitted.job}; squeue shows it; the run is in {path}")
 
@@ -254,22 +253,21 @@ def _announce(folder: RunFolder, steps: int, json: bool) -> None:
 
 
 def _print_line(progress: TrainingProgress) -> None:
-    from json import dumps
+    from skipjack.report import print_json
 
-    typer.echo(dumps({"total_steps": progress.total_steps, **progress.curves}))
+    print_json("loops train", {"total_steps": progress.total_steps, **progress.curves})
 
 
 # Evaluation
 
 
 def _judge(folder: RunFolder, output: TrainingOutput) -> None:
-    from json import dumps
-
     from skipjack.cli.loops.evaluate import EvaluationRequest, judge
     from skipjack.errors import InterruptedRunError
     from skipjack.interrupt import watch_for_interrupt
     from skipjack.learn.policy import find_policy
     from skipjack.learn.tree import SearchBudget
+    from skipjack.report import print_json
 
     options = folder.options
     if not options.eval_size:
@@ -291,4 +289,4 @@ def _judge(folder: RunFolder, output: TrainingOutput) -> None:
             "judges it"
         ) from None
     if output.json:
-        typer.echo(dumps({"run": str(folder.path), "options": asdict(options)}))
+        print_json("loops train", {"run": str(folder.path), "options": asdict(options)})

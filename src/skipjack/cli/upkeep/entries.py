@@ -127,7 +127,7 @@ def _remove(
         gone = bank.clean(unwanted)
     aside = directory / REMOVED
     if json:
-        _echo(gone, str(aside) if gone and not dry_run else "", dry_run)
+        _print_json(gone, str(aside) if gone and not dry_run else "", dry_run)
         return
     verb = "would remove" if dry_run else "removed"
     for entry in gone:
@@ -143,8 +143,8 @@ def _remove(
         typer.echo(f"{count} removed; skipjack bank merge {aside} brings {them} back")
 
 
-def _echo(gone: Sequence[BankEntry], copies: str, dry_run: bool) -> None:
-    from json import dumps
+def _print_json(gone: Sequence[BankEntry], copies: str, dry_run: bool) -> None:
+    from skipjack.report import print_json
 
     names = [
         {
@@ -158,8 +158,8 @@ def _echo(gone: Sequence[BankEntry], copies: str, dry_run: bool) -> None:
         }
         for entry in gone
     ]
-    counted = {"format": 1, "removed": 0 if dry_run else len(gone), "dry_run": dry_run}
-    typer.echo(dumps({**counted, "copies": copies, "entries": names}))
+    counted = {"removed": 0 if dry_run else len(gone), "dry_run": dry_run}
+    print_json("bank clean", {**counted, "copies": copies, "entries": names})
 
 
 def _confirmed(key: str, bank: Bank, fits: Callable[[BankEntry], bool], dtype: str | None) -> bool:

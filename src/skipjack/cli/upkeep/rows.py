@@ -45,6 +45,7 @@ def collect_rows(
 
     from skipjack.bank import Bank
     from skipjack.ledger import FILE_NAME, Ledger
+    from skipjack.report import print_fields, print_json
     from skipjack.runtime import release_kernels
     from skipjack.settings import load_settings
     from skipjack.storage import user_directory, utc_now
@@ -61,15 +62,12 @@ def collect_rows(
     released = release_kernels(settings, found.artifacts, began_ns, dry_run=dry_run)
     sizes = {"bytes_before": before, "bytes_after": _size(file)}
     if json:
-        from json import dumps
-
         freed = {"kernels": released.kernels, "kernel_bytes": released.bytes}
-        record = {"format": 1, "dry_run": dry_run, "rows": dict(found.rows), **sizes, **freed}
-        typer.echo(dumps(record))
+        told = {"dry_run": dry_run, "rows": dict(found.rows), **sizes, **freed}
+        print_json("ledger gc", told)
         return
     verb = "would be removed" if dry_run else "removed"
-    for table, count in found.rows.items():
-        typer.echo(f"{count:>9} {_WORDS[table]}")
+    print_fields([(str(count), _WORDS[table]) for table, count in found.rows.items()])
     if not found.rows:
         typer.echo("there is nothing in the ledger that is not needed")
         return

@@ -7,9 +7,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from skipjack.core.device import Device, display_names
 from skipjack.errors import UsageError
@@ -22,7 +21,7 @@ from skipjack.fleet.bundle.contents import (
     read_task,
     task_summaries,
 )
-from skipjack.fleet.bundle.manifest import FORMAT, Kind, Manifest
+from skipjack.fleet.bundle.manifest import Kind, Manifest
 from skipjack.fleet.engine import Host
 from skipjack.fleet.states import Stage
 from skipjack.fleet.work import Worker, make_worker
@@ -92,10 +91,6 @@ class Evaluated:
     stopped: str
     """``time``, ``interrupt`` or ``failures`` (all of the last ones) if it ended early."""
     seconds: float
-
-    def to_json(self) -> dict[str, Any]:
-        """For machines."""
-        return {"format": FORMAT, **asdict(self), "elsewhere": dict(self.elsewhere)}
 
 
 def evaluate_bundle(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from skipjack.errors import StorageError, UsageError
 from skipjack.fleet.bundle.container import Bundle
 from skipjack.fleet.bundle.contents import artifact_entries
-from skipjack.fleet.bundle.manifest import FORMAT, Kind, Manifest
+from skipjack.fleet.bundle.manifest import Kind, Manifest
 from skipjack.fleet.seal import fingerprint
 from skipjack.fleet.states import State
 from skipjack.fleet.store import Page, Store, Wanted
@@ -35,10 +34,6 @@ class Exported:
     """Jobs that were left out and are new again: their machine code is damaged or gone."""
     failed: int
     """Jobs that were left out, because nothing is known of their device."""
-
-    def to_json(self) -> dict[str, Any]:
-        """For machines."""
-        return {"format": FORMAT, **asdict(self)}
 
 
 def export_bundle(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from skipjack.errors import UsageError
 from skipjack.fleet.bundle.container import Bundle, Part
 from skipjack.fleet.bundle.contents import BundledOutcome, jobs_with, read_outcome
-from skipjack.fleet.bundle.manifest import FORMAT, Kind
+from skipjack.fleet.bundle.manifest import Kind
 from skipjack.fleet.engine import Host
 from skipjack.fleet.store import Received, Reception, Store
 
@@ -37,10 +36,6 @@ class Imported:
     refused: int
     reasons: Mapping[str, int]
     """Why results were refused, and how many each."""
-
-    def to_json(self) -> dict[str, Any]:
-        """For machines."""
-        return {"format": FORMAT, **asdict(self), "reasons": dict(self.reasons)}
 
 
 def import_bundle(

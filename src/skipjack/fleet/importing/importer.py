@@ -138,7 +138,7 @@ class _Import:
         if shown:
             self._bad.append(bad)
         if self._report_file is not None:
-            print(dumps({**bad.to_json(), "status": reading.kind.value}), file=self._report_file)
+            print(dumps({**bad.fields(), "status": reading.kind.value}), file=self._report_file)
 
     def flush(self) -> None:
         """Hand over what was gathered."""

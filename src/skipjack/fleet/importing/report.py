@@ -12,13 +12,12 @@ for several problems, in several directions and batch sizes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from skipjack.interop import LONE_LAYOUT
 from skipjack.reading import numbered
 
-FORMAT = 1
 SHOWN = 20
 """Bad lines that a report has; all are counted."""
 _REASONS = 20
@@ -35,8 +34,8 @@ class BadLine:
     """The beginning of it."""
     reason: str
 
-    def to_json(self) -> dict[str, object]:
-        """What a command prints for machines."""
+    def fields(self) -> dict[str, object]:
+        """As a report file and ``--json`` name them."""
         return {"line": self.number, "text": self.text, "reason": self.reason}
 
 
@@ -73,12 +72,6 @@ class ImportReport:
     """The first rejected lines."""
     not_applicable_reasons: Mapping[str, int] = field(default_factory=dict)
     """The first reasons, with how many lines have each."""
-
-    def to_json(self) -> dict[str, Any]:
-        """What a command prints for machines."""
-        numbers = asdict(self)
-        numbers["bad"] = [line.to_json() for line in self.bad]
-        return {"format": FORMAT, **numbers}
 
 
 def lone_layouts(count: int) -> str:

@@ -56,15 +56,6 @@ class Finding:
         """Of its kind."""
         return KINDS[self.kind]
 
-    def to_json(self) -> dict[str, object]:
-        """For machines."""
-        return {
-            "line": self.line,
-            "kind": self.kind,
-            "severity": self.severity,
-            "message": self.message,
-        }
-
 
 @dataclass(slots=True)
 class FileReport:
@@ -86,16 +77,3 @@ class FileReport:
     def total(self, severity: Severity) -> int:
         """How many of a severity."""
         return sum(count for kind, count in self.counts.items() if KINDS[kind] == severity)
-
-    def to_json(self) -> dict[str, object]:
-        """A line for machines."""
-        return {
-            "format": 1,
-            "file": self.file,
-            "database": self.database,
-            "records": self.records,
-            "errors": self.total("error"),
-            "warnings": self.total("warning"),
-            "counts": dict(self.counts),
-            "findings": [finding.to_json() for finding in self.findings],
-        }

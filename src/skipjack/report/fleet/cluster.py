@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from json import dumps
 from pathlib import Path
 
 from skipjack.fleet.machines.cluster import ClusterState
-
-FORMAT = 1
+from skipjack.report.render import print_json
+from skipjack.report.screen import print_fields
 
 
 def cluster_state(state: ClusterState, token: Path, json: bool) -> None:
@@ -23,12 +22,11 @@ def cluster_state(state: ClusterState, token: Path, json: bool) -> None:
         ]
         address = record.client_address if record and record.ip else None
         content = {"address": address, "token_path": str(token), "nodes": nodes}
-        print(dumps({"format": FORMAT, **content}))
+        print_json("fleet status", content)
         return
     if record is None:
         print("no cluster is up; skipjack fleet up starts one")
         return
-    width = max((len(node.machine) for node in state.nodes), default=0)
-    for node in state.nodes:
-        head = "  head" if node.head else ""
-        print(f"{node.machine:<{width}}  {node.text}{head}")
+    print_fields(
+        [(node.machine, f"{node.text}{'  head' if node.head else ''}") for node in state.nodes]
+    )

@@ -42,8 +42,8 @@ def render_comparison(found: GatedComparison, top: int, json: bool) -> None:
         print_comparison(found.comparison, top)
         return
     for one in found.comparison.problems:
-        print_json("comparison", {"kind": "problem", **row_of(one)})
-    print_json("comparison", _summary_json(found, top))
+        print_json("compare", {"kind": "problem", **row_of(one)})
+    print_json("compare", _summary_json(found, top))
 
 
 def print_comparison(comparison: Comparison, top: int) -> None:

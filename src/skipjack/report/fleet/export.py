@@ -16,7 +16,7 @@ def render_export(done: Exported | ExportedFile, json: bool) -> None:
         _render_file(done, json)
         return
     if json:
-        print_json("export", done.to_json())
+        print_json("export find-db", _fields(done))
         return
     for note in done.files:
         counts = ", ".join(numbered(count, _NOUNS[key]) for key, count in note.counts.items())
@@ -30,10 +30,24 @@ def render_export(done: Exported | ExportedFile, json: bool) -> None:
         say(f"  {remark}")
 
 
+def _fields(done: Exported) -> dict[str, object]:
+    return {
+        "kind": done.contents.kind,
+        "directory": str(done.directory),
+        "files": [note.to_json() for note in done.files],
+        "left_out": {
+            **done.contents.counts,
+            "not_applicable": done.not_applicable,
+            "unfinished": done.unfinished,
+        },
+        "remarks": list(done.remarks),
+    }
+
+
 def _render_file(done: ExportedFile, json: bool) -> None:
     if json:
         record = {"file": str(done.file), "kernels": done.kernels, "bytes": done.bytes}
-        print_json("export", {**record, "remarks": list(done.remarks)})
+        print_json("export find-db", {**record, "remarks": list(done.remarks)})
         return
     say(f"{numbered(done.kernels, 'kernel')} in {done.file}, {size_text(done.bytes)}")
     for remark in done.remarks:

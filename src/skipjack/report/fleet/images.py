@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from rich import box
-from rich.markup import escape
-from rich.table import Table
-
 from skipjack.fleet.machines.images_everywhere import Present
-from skipjack.report import screen
+from skipjack.report.render import print_rows
 
 Row = dict[str, str | bool]
 
@@ -34,15 +30,13 @@ def image_rows(found: Sequence[Present], machines: Sequence[str], image: str = "
 
 def print_images(rows: Sequence[Row]) -> None:
     """The same for people."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for column in ("image", "machine", "id", ""):
-        table.add_column(column, no_wrap=True)
+    cells = []
     for row in rows:
         short = str(row["id"]).removeprefix("sha256:")[:12] or "not there"
         words = (str(row["image"]), str(row["machine"]), short)
-        shown = (escape(word) for word in words)
-        table.add_row(*shown, "differs" if row["differs"] else "")
-    if rows:
-        screen.print_table(table)
-    else:
-        screen.out().print("no image that was built by skipjack image build")
+        cells.append((*words, "differs" if row["differs"] else ""))
+    print_rows(
+        ["image", "machine", "id", ""],
+        cells,
+        if_empty="no image that was built by skipjack image build",
+    )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 
 from rich.progress import BarColumn, TextColumn
 
 from skipjack.fleet.importing import ImportProgress, ImportReport, lone_layouts
 from skipjack.reading import numbered
 from skipjack.report import screen
+from skipjack.report.render import print_json
 
 
 @contextlib.contextmanager
@@ -39,8 +41,15 @@ def import_bar(*, enabled: bool) -> Iterator[Callable[[ImportProgress], None]]:
         yield observe
 
 
-def print_import(report: ImportReport) -> None:
-    """The numbers on standard output, bad lines on standard error."""
+def render_import(report: ImportReport, json: bool) -> None:
+    """The numbers on standard output, bad lines on standard error; for machines all in one."""
+    if json:
+        print_json("import", {**asdict(report), "bad": [line.fields() for line in report.bad]})
+    else:
+        _print_import(report)
+
+
+def _print_import(report: ImportReport) -> None:
     known = f", {numbered(report.tagged, 'known one')} tagged" if report.tagged else ""
     unknown = f", {numbered(report.unknown, 'unknown one')} left out" if report.unknown else ""
     screen.out().print(

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from json import dumps
 
-from rich.text import Text
-
 from skipjack.fleet.records import Job, JobKind, StoryLine
 from skipjack.fleet.store import LogText
 from skipjack.ledger import verdict_word
@@ -17,22 +15,21 @@ from skipjack.report import screen
 from skipjack.report.escaping import uncoloured
 from skipjack.report.fleet.status import job_json
 from skipjack.report.numbers import time_text
-from skipjack.report.render import print_json
+from skipjack.report.render import print_json, say
 
 
 def print_job(job: Job, story: Sequence[StoryLine], json: bool) -> None:
     """The job and everything that happened to it."""
     if json:
-        print_json("job", {**job_json(job), "story": [asdict(line) for line in story]})
+        print_json("job show", {**job_json(job), "story": [asdict(line) for line in story]})
         return
-    for name, value in _facts(job):
-        _say(f"{name:>12}  {value}")
-    _say("")
+    screen.print_fields(_facts(job))
+    say("")
     for line in story:
         place = f" on {line.machine} {line.gpu}".rstrip() if line.machine else ""
         why = f": {line.reason}" if line.reason else ""
         step = f"{line.before} -> {line.after}" if line.before else line.after
-        _say(f"{line.at[:23]}  round {line.round}  {line.event:<12}  {step}{place}{why}")
+        say(f"{line.at[:23]}  round {line.round}  {line.event:<12}  {step}{place}{why}")
 
 
 _GAP = re.compile(r"\[\.\.\. \d+ characters left out \.\.\.\]")
@@ -49,7 +46,7 @@ class LogPrinter:
     def show(self, texts: Sequence[LogText]) -> None:
         """Print the lines that were not printed before."""
         if not texts and not self._json and not self._shown:
-            _say("no worker has said anything about this job yet")
+            say("no worker has said anything about this job yet")
         for text in texts:
             key = text.attempt, str(text.stage)
             first, shown = key not in self._shown, self._shown.get(key, Counter())
@@ -63,13 +60,13 @@ class LogPrinter:
         words = "\n".join(lines)
         if self._json:
             record = {**asdict(text), "stage": str(text.stage), "text": words}
-            print(dumps({"format": 1, **record}), flush=True)
+            print_json("job log", record)
             return
         if first:
             where = f" on {text.machine}" if text.machine else ""
             still = ", still running" if text.running else ""
-            _say(f"--- {text.at[:19]}  {text.stage} of round {text.round}{where}{still}")
-        _say(uncoloured(words).rstrip())
+            say(f"--- {text.at[:19]}  {text.stage} of round {text.round}{where}{still}")
+        say(uncoloured(words).rstrip())
 
 
 def _beyond(lines: Sequence[str], shown: Mapping[str, int]) -> Iterator[str]:
@@ -114,8 +111,3 @@ def _ranking(job: Job) -> str:
         return ""
     timed = [row for row in job.result.get("solvers", ()) if row.get("time_ns") is not None]
     return ", ".join(f"{row['solver']} {time_text(row['time_ns'])}" for row in timed)
-
-
-def _say(line: str) -> None:
-    # Logs may hold anything; nothing in them is markup.
-    screen.out().print(Text(line), soft_wrap=True)

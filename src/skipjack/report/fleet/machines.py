@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from json import dumps
 
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
 from skipjack.fleet.machines.checking import CHECKS, Condition
@@ -15,8 +12,7 @@ from skipjack.fleet.machines.registration import Registration
 from skipjack.fleet.machines.ssh import Answer, Line
 from skipjack.fleet.records import Machine
 from skipjack.report import screen
-
-FORMAT = 1
+from skipjack.report.render import TableColumn, print_json, print_rows
 
 
 def machine_list(
@@ -25,26 +21,25 @@ def machine_list(
     """One row or line for each."""
     if json:
         for one in machines:
-            print(dumps(machine_json(one, workers.get(one.name))))
+            print_json("machine list", machine_json(one, workers.get(one.name)))
         return
-    table = _table("name", "host", "port", "device", "GPUs", "enabled", "as a worker", "remarks")
+    rows = []
     for one in machines:
         user = f"{one.user}@" if one.user else ""
         gpus = str(one.gpus) if one.gpus else "-"
         place = (one.name, user + one.host, str(one.port or "-"), one.device or "-", gpus)
         state = worker_state(one, workers.get(one.name))
-        cells = (*place, _enabled(one), state, one.remarks)
-        table.add_row(*map(Text, cells))
-    if machines:
-        screen.print_table(table)
-    else:
-        screen.out().print("no machine is registered")
+        rows.append((*place, _enabled(one), state, one.remarks))
+    print_rows(
+        _columns("name", "host", "port", "device", "GPUs", "enabled", "as a worker", "remarks"),
+        rows,
+        if_empty="no machine is registered",
+    )
 
 
 def machine_json(one: Registration, worker: Machine | None) -> dict[str, object]:
     """A machine for machines."""
     return {
-        "format": FORMAT,
         "name": one.name,
         "host": one.host,
         "port": one.port,
@@ -75,8 +70,7 @@ def machine_details(one: Registration, worker: Machine | None) -> None:
         "as a worker": worker_state(one, worker),
         "remarks": one.remarks or "-",
     }
-    for name, value in facts.items():
-        print(f"{name:>11}  {value}")
+    screen.print_fields([*facts.items()])
 
 
 def _enabled(one: Registration) -> str:
@@ -106,10 +100,17 @@ def say_line(line: Line) -> None:
     print(f"{line.machine}: {line.text}", file=stream, flush=True)
 
 
-def answer_json(answer: Answer) -> dict[str, object]:
-    """What came of a command, for machines."""
+def render_answers(answers: Sequence[Answer], json: bool) -> None:
+    """What came of a command on each machine."""
+    if not json:
+        _exit_codes(answers)
+        return
+    for answer in answers:
+        print_json("machine exec", _answer_fields(answer))
+
+
+def _answer_fields(answer: Answer) -> dict[str, object]:
     return {
-        "format": FORMAT,
         "machine": answer.machine,
         "exit_code": answer.exit_code,
         "seconds": round(answer.seconds, 3),
@@ -119,12 +120,13 @@ def answer_json(answer: Answer) -> dict[str, object]:
     }
 
 
-def exit_codes(answers: Sequence[Answer]) -> None:
+def _exit_codes(answers: Sequence[Answer]) -> None:
     """How each ended."""
-    width = max(len(answer.machine) for answer in answers)
+    lines = []
     for answer in answers:
         how = "failed" if answer.failure else f"exit code {answer.exit_code}"
-        print(f"{answer.machine:<{width}}  {how} after {answer.seconds:.1f} s")
+        lines.append((answer.machine, f"{how} after {answer.seconds:.1f} s"))
+    screen.print_fields(lines)
 
 
 def conditions(found: Sequence[Condition], json: bool) -> None:
@@ -132,19 +134,19 @@ def conditions(found: Sequence[Condition], json: bool) -> None:
     if json:
         for one in found:
             checks = [{"check": c.name, "ok": c.ok, "text": c.text} for c in one.checks]
-            record = {"format": FORMAT, "machine": one.machine.name, "ok": one.ok}
-            print(dumps({**record, "checks": checks}))
+            record = {"machine": one.machine.name, "ok": one.ok}
+            print_json("machine check", {**record, "checks": checks})
         return
     made = [name for name in CHECKS if any(c.name == name for one in found for c in one.checks)]
-    table = _table("machine", *made)
+    rows: list[tuple[Text | str, ...]] = []
     for one in found:
         by_name = {check.name: check for check in one.checks}
         cells = [
             _cell(by_name[name].ok, by_name[name].text) if name in by_name else Text("-")
             for name in made
         ]
-        table.add_row(Text(one.machine.name), *cells)
-    screen.print_table(table)
+        rows.append((one.machine.name, *cells))
+    print_rows(_columns("machine", *made), rows)
     for one in found:
         for check in one.wrong:
             print(f"{one.machine.name}: {check.name}: {check.text}")
@@ -154,8 +156,5 @@ def _cell(ok: bool, text: str) -> Text:
     return Text(text) if ok else Text("BAD", style="red")
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for name in columns:
-        table.add_column(name, no_wrap=name in ("name", "machine", "port"))
-    return table
+def _columns(*names: str) -> list[TableColumn]:
+    return [TableColumn(name, folded=name not in ("name", "machine", "port")) for name in names]

@@ -4,37 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from json import dumps
-from typing import Any
-
-from rich.text import Text
 
 from skipjack.fleet.store import DeviceResult, ListedProblem
 from skipjack.report import screen
 from skipjack.report.numbers import time_text
-
-FORMAT = 1
+from skipjack.report.render import print_json, say
 
 
 def print_problems(found: Sequence[ListedProblem], json: bool) -> None:
     """Each with its tags, and when it was last measured."""
     if json:
         for one in found:
-            print(dumps(problem_json(one)))
+            print_json("problems list", asdict(one))
         return
     if not found:
-        _say("no problem matches")
+        say("no problem matches")
     for one in found:
-        _say(one.problem)
-        _say(f"    {_tags(one)}")
-        _say(f"    {_measured(one)}")
+        say(one.problem)
+        say(f"    {_tags(one)}")
+        say(f"    {_measured(one)}")
 
 
 def print_problem(one: ListedProblem, results: Sequence[DeviceResult], json: bool) -> None:
     """What each tag says, and what came of it on each device."""
     if json:
         newest = [asdict(result) for result in results]
-        print(dumps({**problem_json(one), "results": newest}))
+        print_json("problems list", {**asdict(one), "results": newest})
         return
     facts = [("problem", one.problem), ("imported", _when(one.created))]
     facts += [("retired", "load leaves it out")] if one.retired else []
@@ -52,13 +47,7 @@ def print_problem(one: ListedProblem, results: Sequence[DeviceResult], json: boo
         facts.append(("", f"job {result.job} of {result.label}, {result.toolchain}"))
     if not results:
         facts.append(("measured", "never"))
-    for name, value in facts:
-        _say(f"{name:>9}  {value}")
-
-
-def problem_json(one: ListedProblem) -> dict[str, Any]:
-    """A problem for machines."""
-    return {"format": FORMAT, **asdict(one)}
+    screen.print_fields(facts)
 
 
 def _tags(one: ListedProblem) -> str:
@@ -86,8 +75,3 @@ def _measured(one: ListedProblem) -> str:
 
 def _when(moment: str) -> str:
     return moment[:16].replace("T", " ")
-
-
-def _say(line: str) -> None:
-    # Names may hold anything; nothing in them is markup.
-    screen.out().print(Text(line), soft_wrap=True)

@@ -35,7 +35,7 @@ def _promoted(done: Promoted, comparison: Comparison | None, dry_run: bool, json
             "remarks": list(done.remarks),
             "compared": _verdicts(comparison) if comparison else None,
         }
-        print_json("promotion", record)
+        print_json("promote", record)
         return
     for remark in done.remarks:
         say(remark)
@@ -66,7 +66,7 @@ def undone(directory: Path, promotions: Sequence[Promotion], json: bool) -> None
     """The promotions that were taken back."""
     for one in promotions:
         if json:
-            print_json("promotion", {"undone": True, "directory": str(directory), **one.to_json()})
+            print_json("promote", {"undone": True, "directory": str(directory), **one.to_json()})
         else:
             names = ", ".join(file.name for file in one.files)
             say(f"promotion {one.number} of {one.label} is undone: {names}")
@@ -76,7 +76,7 @@ def listed(directory: Path, promotions: Sequence[Promotion], json: bool) -> None
     """All promotions of a directory, the first one first."""
     if json:
         for one in promotions:
-            print_json("promotion", {"directory": str(directory), **one.to_json()})
+            print_json("promote", {"directory": str(directory), **one.to_json()})
         return
     if not promotions:
         say(f"nothing was promoted into {directory} yet")

@@ -84,7 +84,7 @@ def _job_list(found: Sequence[Job], json: bool) -> None:
     """One row a job."""
     if json:
         for job in found:
-            print_json("job", job_json(job))
+            print_json("job show", job_json(job))
         return
     print_rows(
         [

@@ -52,7 +52,7 @@ def render_queued(run: QueuedRun, json: bool) -> None:
     if done is None:
         print(run.script, end="")
     elif json:
-        print_json("slurm", {"slurm_job": done.job, "cluster": done.cluster})
+        print_json("run --engine slurm", {"slurm_job": done.job, "cluster": done.cluster})
     else:
         say(f"submitted as Slurm job {done.job}; squeue shows it")
 

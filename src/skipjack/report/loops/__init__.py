@@ -2,6 +2,7 @@
 
 from skipjack.report.loops.comparisons import (
     LibraryComparison,
+    comparison_fields,
     print_comparisons,
     write_comparisons,
 )
@@ -17,6 +18,7 @@ __all__ = [
     "COLUMNS",
     "LibraryComparison",
     "SearchSummary",
+    "comparison_fields",
     "graph_text",
     "print_comparisons",
     "print_searches",

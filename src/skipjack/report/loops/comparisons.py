@@ -10,12 +10,10 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from rich import box
-from rich.table import Table
-
 from skipjack.operations import get, parse
 from skipjack.report.numbers import rate_text
-from skipjack.report.screen import out, print_table
+from skipjack.report.render import TableColumn, print_rows
+from skipjack.report.screen import out
 from skipjack.storage import atomic_write
 
 _POLICY = "policy"
@@ -47,32 +45,32 @@ class LibraryComparison:
         own, other = self.times_ns.get(_POLICY), self.times_ns.get(name)
         return other / own if own and other else None
 
-    def to_json(self) -> dict[str, Any]:
-        """One record."""
-        return {
-            "problem": self.problem,
-            "time_ns": {name: round(ns, 1) for name, ns in self.times_ns.items()},
-            "gflops": {name: round(rate, 3) for name, rate in self.rates.items()},
-            "missing": dict(self.missing),
-            "notes": dict(self.notes),
-            "schedule": self.schedule,
-            "actions": ",".join(self.actions),
-        }
+
+def comparison_fields(one: LibraryComparison) -> dict[str, Any]:
+    """One record for machines."""
+    return {
+        "problem": one.problem,
+        "time_ns": {name: round(ns, 1) for name, ns in one.times_ns.items()},
+        "gflops": {name: round(rate, 3) for name, rate in one.rates.items()},
+        "missing": dict(one.missing),
+        "notes": dict(one.notes),
+        "schedule": one.schedule,
+        "actions": ",".join(one.actions),
+    }
 
 
 def print_comparisons(found: Sequence[LibraryComparison]) -> None:
     """The rate of each, how many times faster the policy is in the mean, and who is missing."""
     names = list(dict.fromkeys(name for one in found for name in one.times_ns))
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("problem")
-    for name in names:
-        table.add_column(name, justify="right")
-    for one in found:
-        rates = one.rates
-        cells = [rate_text(rates.get(name), "GFLOP/s") for name in names]
-        table.add_row(one.problem, *cells)
     console = out()
-    print_table(table, console)
+    print_rows(
+        ["problem", *(TableColumn(name, right=True) for name in names)],
+        [
+            (one.problem, *(rate_text(one.rates.get(name), "GFLOP/s") for name in names))
+            for one in found
+        ],
+        console=console,
+    )
     for name in names:
         gains = [gain for one in found if (gain := one.gain(name))]
         if name != _POLICY and gains:

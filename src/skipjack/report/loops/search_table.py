@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from skipjack.learn.tree import SearchRun
 from skipjack.report import screen
 from skipjack.report.loops.search_summary import summarize_searches
 from skipjack.report.numbers import duration_text, gain_text, rate_text, time_text
+from skipjack.report.render import TableColumn, print_rows
 
 
 def print_searches(runs: Sequence[SearchRun], console: Console | None = None) -> None:
     """A row for every run, the best schedule of each below it, then a row for every search."""
     console = console or screen.out()
-    table = _table("problem", "search", "seed", "start", "best", "gain", "rate", "measured", "s")
-    for run in runs:
-        table.add_row(run.problem, run.search, str(run.seed), *_cells(run))
-    screen.print_table(table, console)
+    print_rows(
+        _columns("problem", "search", "seed", "start", "best", "gain", "rate", "measured", "s"),
+        [(run.problem, run.search, str(run.seed), *_cells(run)) for run in runs],
+        console=console,
+    )
     for run in runs:
         best = run.best
         found = "nothing that runs" if best is None else best.schedule or "no loops"
@@ -33,9 +33,8 @@ def print_searches(runs: Sequence[SearchRun], console: Console | None = None) ->
     if len(runs) <= len(summaries):
         return
     console.print()
-    table = _table("search", "problems", "seeds", "gain", "median", "from", "to", "measured", "s")
-    for each in summaries:
-        table.add_row(
+    rows = [
+        (
             each.search,
             str(each.problems),
             str(each.seeds),
@@ -44,7 +43,13 @@ def print_searches(runs: Sequence[SearchRun], console: Console | None = None) ->
             f"{each.measured:.0f}",
             duration_text(each.elapsed_s),
         )
-    screen.print_table(table, console)
+        for each in summaries
+    ]
+    print_rows(
+        _columns("search", "problems", "seeds", "gain", "median", "from", "to", "measured", "s"),
+        rows,
+        console=console,
+    )
 
 
 def run_line(run: SearchRun) -> str:
@@ -95,9 +100,5 @@ def _time(seconds: float | None) -> str:
     return time_text(None if seconds is None else seconds * 1e9)
 
 
-def _table(*names: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for name in names:
-        text = name in ("problem", "search")
-        table.add_column(name, justify="left" if text else "right", no_wrap=True)
-    return table
+def _columns(*names: str) -> list[TableColumn]:
+    return [TableColumn(name, right=name not in ("problem", "search")) for name in names]

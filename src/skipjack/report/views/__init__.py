@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from skipjack.report.views.program import render_program_result
     from skipjack.report.views.sweeping import (
         print_sweep_json,
         render_foreseen,
@@ -11,13 +12,18 @@ if TYPE_CHECKING:
     )
     from skipjack.report.views.working import BuildView, FindView, TuneView
 
-_WORKING = ("BuildView", "FindView", "TuneView")
+_HOMES = {
+    "program": ("render_program_result",),
+    "sweeping": ("print_sweep_json", "render_foreseen", "render_sweep", "write_files"),
+    "working": ("BuildView", "FindView", "TuneView"),
+}
 __all__ = [
     "BuildView",
     "FindView",
     "TuneView",
     "print_sweep_json",
     "render_foreseen",
+    "render_program_result",
     "render_sweep",
     "write_files",
 ]
@@ -25,9 +31,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load what is asked for when it is first used: a sweep needs no tuner."""
-    if name not in __all__:
+    home = next((module for module, names in _HOMES.items() if name in names), None)
+    if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    home = "working" if name in _WORKING else "sweeping"
     return getattr(import_module(f"{__name__}.{home}"), name)

@@ -28,11 +28,32 @@ def print_sweep_json(result: SweepResult, **more: object) -> None:
 def render_foreseen(seen: Foreseen, json: bool) -> None:
     """What would be built and run."""
     if json:
-        print_json("sweep plan", seen.to_json())
+        print_json("sweep --dry-run", _foreseen_fields(seen))
         return
     from skipjack.report.sweep_table import print_plan
 
     print_plan(seen)
+
+
+def _foreseen_fields(seen: Foreseen) -> dict[str, object]:
+    plan = seen.plan
+    points = [dict(point) for point in plan.points]
+    return {
+        "product": plan.product,
+        "runs": plan.runs,
+        "refused": len(plan.refused),
+        "builds": plan.builds,
+        "first": points[0] if points else None,
+        "last": points[-1] if points else None,
+        "points": points,
+        "rebuilds": plan.rebuilds,
+        "known": seen.known,
+        "extra_runs": seen.extra,
+        "at_most": seen.at_most,
+        "seconds": seen.seconds,
+        "open_end": seen.open_end,
+        "simulated": seen.simulated,
+    }
 
 
 def write_files(result: SweepResult, csv: Path | None, report: Path | None) -> None:

@@ -16,6 +16,11 @@ from skipjack.tuning import BuildResult, FindResult, Progress, TuneResult
 Observer = Callable[[Progress], None]
 
 
+def _not_applicable_fields(entry: NotApplicable) -> dict[str, object]:
+    """What stands in the place of a result where a problem of a list cannot be computed."""
+    return {"problem": entry.text, "status": "not_applicable", "reason": entry.reason}
+
+
 def _unseen(_: Progress) -> None:
     """Show nothing: no bars are open."""
 
@@ -45,7 +50,7 @@ class _WorkView:
 
     def _not_applicable(self, entry: NotApplicable) -> None:
         if self._json:
-            print_json("result", entry.to_json())
+            print_json("tune", _not_applicable_fields(entry))
         else:
             warn(f"not applicable: {entry.text}: {entry.reason}")
 
@@ -63,8 +68,10 @@ class _WorkView:
         self._left -= 1
         if not self._left or result.interrupted:
             self._close_bars()
-        if self._json:
-            print_json("result", result.to_json())
+        if self._json and isinstance(result, TuneResult):
+            print_json("tune", result.to_json())
+        elif self._json:
+            print_json("tune --build-only", result.to_json())
 
 
 class TuneView(_WorkView):
@@ -180,7 +187,8 @@ class FindView(_WorkView):
 
     def _not_applicable(self, entry: NotApplicable) -> None:
         if self._json:
-            print_json("find", {**entry.to_json(), "device": self._device, "solvers": []})
+            told = _not_applicable_fields(entry)
+            print_json("find", {**told, "device": self._device, "solvers": []})
             return
         from skipjack.report.find import print_not_applicable
 

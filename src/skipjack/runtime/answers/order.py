@@ -80,7 +80,6 @@ class Explanation:
         """As plain JSON values."""
         answer = self.decision.answer
         return {
-            "format": 1,
             "problem": self.problem,
             "device": self.device,
             "policy": self.policy,

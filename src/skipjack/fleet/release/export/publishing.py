@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from skipjack.errors import UsageError
 from skipjack.fleet.release.export.manifest import (
@@ -21,7 +20,6 @@ from skipjack.fleet.release.formats import Alias, Contents, ReleaseFile, check_a
 from skipjack.storage import timestamp, utc_now
 from skipjack.storage.atomic import atomic_write
 
-FORMAT = 1
 _SOURCES = {
     "find-db": "skipjack find",
     "perf-db": "skipjack tune",
@@ -42,21 +40,6 @@ class Exported:
     """Jobs that no solver can do."""
     unfinished: int = 0
     """Jobs that have no result yet, of an export that was wanted nevertheless."""
-
-    def to_json(self) -> dict[str, Any]:
-        """One record for machines."""
-        return {
-            "format": FORMAT,
-            "kind": self.contents.kind,
-            "directory": str(self.directory),
-            "files": [note.to_json() for note in self.files],
-            "left_out": {
-                **self.contents.counts,
-                "not_applicable": self.not_applicable,
-                "unfinished": self.unfinished,
-            },
-            "remarks": list(self.remarks),
-        }
 
 
 def release_directory(output: Path, release: str) -> Path:
