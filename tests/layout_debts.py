@@ -40,7 +40,7 @@ PAST = {
         "interop/miopen": 4,
         "native": 2,
         "plans": 4,
-        "report": 18,
+        "report": 8,
         "report/fleet": 12,
         "sweep/grid": 3,
         "tuning": 1,

@@ -45,6 +45,45 @@ def test_the_book_knows_every_command_and_its_options() -> None:
     assert complaint and complaint.parameter == "budget"
 
 
+@pytest.mark.parametrize(
+    ("command", "words", "said"),
+    [
+        ("run", "-l L --find --kernel-cache", "are two runs"),
+        ("run", "-l L --nodes 2", "-N: for --engine slurm alone"),
+        ("run", "-l L --engine ray --image x", "--image is for --engine local"),
+        ("tune", "add:64 --build-only --seconds 3", "--seconds says nothing with --build-only"),
+        ("tune", "add:64 --set rows", "'rows' pins nothing"),
+        ("status", "--state nope", "unknown state 'nope'"),
+        ("compare", "A --against B --min-effect few", "--min-effect takes a percentage"),
+        ("promote", "L", "say --into DIR"),
+        ("export find-db", "-o out --alias gfx900", "alias 'gfx900' is not of the form"),
+        ("export perf-db", "-o out -a gfx900", "-a and -n go together"),
+    ],
+)
+def test_a_step_has_to_become_the_request_of_its_command(
+    command: str, words: str, said: str
+) -> None:
+    complaint = command_book(app)[command].parse(words.split())
+    assert complaint and said in complaint.sentence
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("tune", "no_such_directory -f not_there.txt"),
+        ("find", "add:64 --plots nowhere/at/all"),
+        ("sweep", "not_there.json"),
+        ("compare", "not_there.txt --against not_there --csv nowhere/at/all.csv"),
+        ("promote", "L --into not_there"),
+        ("status", "-l not_there"),
+    ],
+)
+def test_a_request_does_not_ask_for_files_that_earlier_steps_may_write(
+    command: str, words: str
+) -> None:
+    assert command_book(app)[command].parse(words.split()) is None
+
+
 @pytest.mark.long
 def test_a_plan_is_run_from_its_own_directory_and_resumed(skipjack: Skipjack, plan: Path) -> None:
     first = skipjack("plan", "run", str(plan))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import typer
 
-from skipjack.cli.parsing import BadRequest, complaint_text
+from skipjack.cli.parsing import BadRequest, Work, complaint_text, first_step_of
+from skipjack.errors import SkipjackError, UsageError
 from skipjack.plans.commands import Command, CommandBook, Complaint, Parameter
 
 
@@ -24,9 +25,11 @@ def _below(parsed: Any, words: tuple[str, ...]) -> Iterator[Command]:
             yield from _below(child, (*words, name))
         return
     parameters = tuple(_parameter(one) for one in parsed.params)
+    asking = first_step_of(parsed.callback)
 
     def parse(arguments: Sequence[str]) -> Complaint | None:
-        return _try(parsed, " ".join(words), arguments)
+        name = " ".join(words)
+        return _try(parsed, name, arguments) or (asking and _ask(asking, name, arguments))
 
     yield Command(words, parameters, parse)
 
@@ -62,4 +65,20 @@ def _try(parsed: Any, name: str, arguments: Sequence[str]) -> Complaint | None:
         about = getattr(error, "param", None)
         named = _parameter(about).name if about is not None else ""
         return Complaint(complaint_text(error), named)
+    return None
+
+
+def _ask(asking: Callable[..., Work], name: str, arguments: Sequence[str]) -> Complaint | None:
+    """What speaks against the request that these words become; nothing is done about it."""
+    alone = typer.Typer(add_completion=False)
+    alone.command()(asking)
+    parsed: Any = typer.main.get_command(alone)
+    context = parsed.make_context(name, list(arguments))
+    try:
+        with context:
+            parsed.invoke(context)
+    except UsageError as error:
+        return Complaint(str(error))
+    except SkipjackError:  # of this machine, as a driver that does not answer: a step may tell
+        return None
     return None

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from skipjack.cli.options import JsonOption, device_name, examples
+from skipjack.cli.parsing import Work, in_two_steps
 from skipjack.errors import SkipjackError, UsageError
 
 if TYPE_CHECKING:
-    from skipjack.app import CompareOptions, Gate
+    from skipjack.app import CompareOptions, CompareRequest, Gate
 
 EXAMPLES = examples(
     "skipjack compare resnet_2026_11 --against gfx90a68.HIP.fdb.txt",
@@ -40,6 +42,7 @@ AssumedSpread = Annotated[
 ]
 
 
+@in_two_steps
 def compare(
     new: Annotated[
         str,
@@ -69,12 +72,11 @@ def compare(
     top: Annotated[int, typer.Option(min=0, help="How many of the extremes to show.")] = 10,
     json: JsonOption = False,
     csv: Annotated[Path | None, typer.Option(help="Write all problems to this file.")] = None,
-) -> None:
+) -> Work:
     """Compare results with a baseline: faster, equal or slower."""
-    from skipjack import app
-    from skipjack.report.fleet.comparison import render_comparison, write_csv
+    from skipjack.app import CompareRequest
 
-    request = app.CompareRequest(
+    request = CompareRequest(
         new,
         against,
         device_name(device),
@@ -82,6 +84,13 @@ def compare(
         make_gate(fail_if_slower, fail_if_mean_slower, fail_if_missing),
         _options(min_effect, assumed_spread, relative_to, across_devices),
     )
+    return partial(_compare, request, csv, top, json)
+
+
+def _compare(request: CompareRequest, csv: Path | None, top: int, json: bool) -> None:
+    from skipjack import app
+    from skipjack.report.fleet.comparison import render_comparison, write_csv
+
     _check_csv(csv)
     found = app.compare(request)
     if csv is not None:

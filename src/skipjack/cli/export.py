@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +11,7 @@ import typer
 
 from skipjack.cli.fleet.options import ArchOption, DeviceOption, UnitsOption, device_of
 from skipjack.cli.options import JsonOption, PluginOption, examples
+from skipjack.cli.parsing import Work, in_two_steps
 
 if TYPE_CHECKING:
     from skipjack.app import Alias, ExportOptions
@@ -91,6 +93,7 @@ def group() -> None:
         "skipjack export find-db -l resnet -o ~/.config/miopen --user",
     ),
 )
+@in_two_steps
 def find_db(
     output: OutputOption,
     label: SourceOption = None,
@@ -112,7 +115,7 @@ def find_db(
     build: BuildOption = None,
     json: JsonOption = False,
     plugin: PluginOption = None,
-) -> None:
+) -> Work:
     """Write the solvers of every problem, ranked: a file for each device, and a manifest."""
     from skipjack.app import DatabaseKind, ExportOptions
 
@@ -131,7 +134,7 @@ def find_db(
         user=user,
         build=build,
     )
-    _export(options, plugin, json)
+    return functools.partial(_export, options, plugin, json)
 
 
 @app.command(
@@ -144,6 +147,7 @@ def find_db(
         "skipjack export perf-db -l resnet -o ~/.config/miopen --user --build 3_3_0_a85ca8a54",
     ),
 )
+@in_two_steps
 def perf_db(
     output: Annotated[
         Path | None,
@@ -169,7 +173,7 @@ def perf_db(
     build: BuildOption = None,
     json: JsonOption = False,
     plugin: PluginOption = None,
-) -> None:
+) -> Work:
     """Write the best config of every solver of every problem: a file for each device, or one."""
     from skipjack.app import DatabaseKind, ExportOptions
 
@@ -188,7 +192,7 @@ def perf_db(
         user=user,
         build=build,
     )
-    _export(options, plugin, json)
+    return functools.partial(_export, options, plugin, json)
 
 
 @app.command(
@@ -199,6 +203,7 @@ def perf_db(
         "skipjack export kernel-db -o mine.skk",
     ),
 )
+@in_two_steps
 def kernel_db(
     output: Annotated[
         Path,
@@ -219,7 +224,7 @@ def kernel_db(
     replace: ReplaceOption = False,
     json: JsonOption = False,
     plugin: PluginOption = None,
-) -> None:
+) -> Work:
     """Write precompiled winners, from which programs run them without compiling."""
     from skipjack.app import DatabaseKind, ExportOptions
 
@@ -234,7 +239,7 @@ def kernel_db(
         partial,
         replace,
     )
-    _export(options, plugin, json)
+    return functools.partial(_export, options, plugin, json)
 
 
 def _aliases(texts: list[str] | None) -> tuple[Alias, ...]:

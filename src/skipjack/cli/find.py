@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +19,10 @@ from skipjack.cli.options import (
     ShapesOption,
     examples,
 )
+from skipjack.cli.parsing import Work, in_two_steps
+
+if TYPE_CHECKING:
+    from skipjack.app import FindRequest
 
 EXAMPLES = examples(
     "skipjack find matmul:256x256x256",
@@ -28,6 +33,7 @@ EXAMPLES = examples(
 )
 
 
+@in_two_steps
 def find(
     problems: Annotated[
         list[str] | None,
@@ -76,25 +82,36 @@ def find(
         Path | None, typer.Option(help="Write a Chrome trace of where the time went.")
     ] = None,
     plugin: PluginOption = None,
-) -> None:
+) -> Work:
     """Rank all solvers of problems, each with its best config."""
     from skipjack.app import FindRequest, ProblemList
-    from skipjack.app import find as do_find
     from skipjack.cli.tune import asked_budget
-    from skipjack.report.views import FindView
     from skipjack.tuning import TuneOptions
 
-    if plots:
-        from skipjack.report.plots import check_plots
-
-        check_plots(plots)
     given = ProblemList(tuple(problems or ()), file, tuple(shapes or ()), dtype, layout, direction)
     options = TuneOptions(
         budget=asked_budget(budget, seconds), searcher=searcher, seed=seed, retune=retune
     )
     request = FindRequest(given, tuple(solver or ()), device, threads, options, trace)
+    return partial(_find, request, tuple(plugin or ()), verbose, plots, json)
+
+
+def _find(
+    request: FindRequest,
+    plugins: tuple[str, ...],
+    verbose: bool,
+    plots: Path | None,
+    json: bool,
+) -> None:
+    from skipjack import app
+    from skipjack.report.views import FindView
+
+    if plots:
+        from skipjack.report.plots import check_plots
+
+        check_plots(plots)
     with FindView(json, verbose, plots) as view:
-        run = do_find(request, view, plugins=tuple(plugin or ()))
+        run = app.find(request, view, plugins=plugins)
     if run.interrupted:
         raise KeyboardInterrupt
     if run.failed:

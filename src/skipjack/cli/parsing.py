@@ -9,14 +9,40 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from functools import partial, wraps
+from typing import Any, ParamSpec
 
 import typer
 from typer.core import TyperGroup
 
 BadRequest: type[Exception] = typer.BadParameter.__bases__[0]
 """What every complaint about options, arguments and commands descends from."""
+
+Work = Callable[[], None]
+"""What a command does, once it is known what is asked for."""
+Options = ParamSpec("Options")
+_ASKING = "asking"
+
+
+def in_two_steps(ask: Callable[Options, Work]) -> Callable[Options, None]:
+    """A command out of a function that makes a request of its options and gives what to do then.
+
+    The first step reads no file and opens nothing, so that a plan can take it for each of its
+    commands before any of them runs.
+    """
+
+    @wraps(ask)
+    def command(*arguments: Options.args, **options: Options.kwargs) -> None:
+        ask(*arguments, **options)()
+
+    command.__dict__[_ASKING] = ask
+    return command
+
+
+def first_step_of(command: Callable[..., object]) -> Callable[..., Work] | None:
+    """The function that makes the request of a command; None for one that has no such step."""
+    found: Callable[..., Work] | None = getattr(command, _ASKING, None)
+    return found
 
 
 _BOUNDS = {

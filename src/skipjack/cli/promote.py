@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,10 +12,11 @@ import typer
 from skipjack.cli.compare import FailIfMeanSlower, FailIfMissing, FailIfSlower, make_gate
 from skipjack.cli.export import Backend
 from skipjack.cli.options import JsonOption, examples
+from skipjack.cli.parsing import Work, in_two_steps
 from skipjack.errors import SkipjackError, UsageError
 
 if TYPE_CHECKING:
-    from skipjack.app import Alias, Rule
+    from skipjack.app import Alias, PromoteRequest, Rule
     from skipjack.fleet.release.promote.gathering import Choice
 
 EXAMPLES = examples(
@@ -25,6 +27,7 @@ EXAMPLES = examples(
 )
 
 
+@in_two_steps
 def promote(
     label: Annotated[str | None, typer.Argument(help="The label whose databases go there.")] = None,
     into: Annotated[
@@ -78,13 +81,12 @@ def promote(
     ] = False,
     list_all: Annotated[bool, typer.Option("--list", help="List the promotions.")] = False,
     json: JsonOption = False,
-) -> None:
+) -> Work:
     """Merge a label's databases into a directory.
 
     The old ones are kept, so that it can be undone.
     """
-    from skipjack import app
-    from skipjack.report.fleet import promotion as report
+    from skipjack.app import PromoteRequest
 
     if into is None:
         raise UsageError("say --into DIR, the directory with the databases to update")
@@ -92,15 +94,13 @@ def promote(
         if label is not None:
             raise UsageError("--undo and --list are about a directory; leave the label out")
         if undo:
-            report.undone(into, app.undo_promotions(into, to=to, force=force), json)
-        else:
-            report.listed(into, app.promotions(into), json)
-        return
+            return functools.partial(_undo, into, to, force, json)
+        return functools.partial(_list, into, json)
     if to is not None or force:
         raise UsageError("--to and --force say how --undo is done; say --undo, too")
     if label is None:
         raise UsageError("say which label to promote, or --undo, or --list")
-    request = app.PromoteRequest(
+    request = PromoteRequest(
         replace(
             _choice(label, device, kinds, format, top, partial),
             aliases=_aliases(alias or []),
@@ -112,6 +112,27 @@ def promote(
         against,
         dry_run,
     )
+    return functools.partial(_promote, request, json)
+
+
+def _undo(into: Path, to: int | None, force: bool, json: bool) -> None:
+    from skipjack import app
+    from skipjack.report.fleet import promotion as report
+
+    report.undone(into, app.undo_promotions(into, to=to, force=force), json)
+
+
+def _list(into: Path, json: bool) -> None:
+    from skipjack import app
+    from skipjack.report.fleet import promotion as report
+
+    report.listed(into, app.promotions(into), json)
+
+
+def _promote(request: PromoteRequest, json: bool) -> None:
+    from skipjack import app
+    from skipjack.report.fleet import promotion as report
+
     done = app.promote(request)
     report.render_promotion(done, json)
     if done.failure:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from skipjack.cli.options import JsonOption, examples
+from skipjack.cli.parsing import Work, in_two_steps
+
+if TYPE_CHECKING:
+    from skipjack.app import SweepFileRequest
 
 EXAMPLES = examples(
     "skipjack sweep rnnt.json --base base.json --build-cmd ./build.sh --run-cmd ./run.sh "
@@ -21,6 +26,7 @@ EXAMPLES = examples(
 )
 
 
+@in_two_steps
 def sweep(
     file: Annotated[Path, typer.Argument(help="Parameters and their values: .json, .py or .toml.")],
     base: Annotated[
@@ -151,7 +157,7 @@ def sweep(
         typer.Option(help="Write result.json, runs.csv, plots, report.html and user.conf here."),
     ] = None,
     json: JsonOption = False,
-) -> None:
+) -> Work:
     """Find the best setting of a benchmark.
 
     Parameters reach the commands as environment variables of their own names, as
@@ -159,20 +165,31 @@ def sweep(
     SKIPJACK_POINT name. Running again continues.
     """
     said = dict(locals())
-    from skipjack.app import SweepFileRequest, SweepSettings, foresee_sweep
-    from skipjack.app import sweep as do_sweep
-    from skipjack.interrupt import watch_for_interrupt
-    from skipjack.report.sweep_progress import sweep_progress
-    from skipjack.report.views import render_foreseen, render_sweep, write_files
+    from skipjack.app import SweepFileRequest, SweepSettings
 
     settings = SweepSettings(**{one.name: said[one.name] for one in fields(SweepSettings)})
     outputs = tuple(path for path in (csv, report) if path)
     request = SweepFileRequest(file, settings, outputs, restart, retry_failed)
     if dry_run:
-        render_foreseen(foresee_sweep(request), json)
-        return
+        return partial(_foresee, request, json)
+    return partial(_sweep, request, csv, report, json)
+
+
+def _foresee(request: SweepFileRequest, json: bool) -> None:
+    from skipjack.app import foresee_sweep
+    from skipjack.report.views import render_foreseen
+
+    render_foreseen(foresee_sweep(request), json)
+
+
+def _sweep(request: SweepFileRequest, csv: Path | None, report: Path | None, json: bool) -> None:
+    from skipjack import app
+    from skipjack.interrupt import watch_for_interrupt
+    from skipjack.report.sweep_progress import sweep_progress
+    from skipjack.report.views import render_sweep, write_files
+
     with watch_for_interrupt() as interrupt, sweep_progress(enabled=not json) as observe:
-        found = do_sweep(request, observe, interrupt=interrupt)
+        found = app.sweep(request, observe, interrupt=interrupt)
     render_sweep(found, json)
     write_files(found, csv, report)
     if found.interrupted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,9 +21,10 @@ from skipjack.cli.options import (
     ShapesOption,
     examples,
 )
+from skipjack.cli.parsing import Work, in_two_steps
 
 if TYPE_CHECKING:
-    from skipjack.app import BuildRun, TuneRun
+    from skipjack.app import BuildRequest, BuildRun, TuneRequest, TuneRun
     from skipjack.core.study import Budget
 
 EXAMPLES = examples(
@@ -43,6 +45,7 @@ EXAMPLES = examples(
 )
 
 
+@in_two_steps
 def tune(
     problems: Annotated[
         list[str] | None,
@@ -122,24 +125,17 @@ def tune(
         Path | None, typer.Option(help="Write a Chrome trace of where the time went.")
     ] = None,
     plugin: PluginOption = None,
-) -> None:
+) -> Work:
     """Find the fastest way to compute problems, and remember it.
 
     They are run on this machine; the bank remembers what is confirmed.
     """
     from skipjack.app import BuildRequest, Placement, ProblemList, TuneRequest
-    from skipjack.app import build as do_build
-    from skipjack.app import tune as do_tune
-    from skipjack.cli.dumps import use_autotune_variables
-    from skipjack.report.render import warn
-    from skipjack.report.views import BuildView, TuneView
     from skipjack.solvers import read_pins
     from skipjack.tuning import BuildOptions, TuneOptions
 
     given, more = tuple(problems or ()), tuple(plugin or ())
     asked = ProblemList(given, file, tuple(shapes or ()), dtype, layout, direction)
-    if asked.are_dumps and use_autotune_variables(warn) and not build_only:
-        retune = True
     if build_only:
         unused: dict[str, object] = {"--seconds": seconds, "--searcher": searcher != "auto"}
         unused |= {"--retune": retune, "--trace": trace, "--plots": plots}
@@ -149,10 +145,7 @@ def tune(
         if budget is not None:
             build_options = replace(build_options, configs=budget)
         to_build = BuildRequest(asked, device, threads, build_options, output)
-        with BuildView(json) as building:
-            built = do_build(to_build, building, plugins=more)
-        finish(built)
-        return
+        return partial(_build, to_build, more, json)
     _refuse({"--output": output}, "without --build-only, which alone writes object files")
     options = TuneOptions(
         budget=asked_budget(budget, seconds),
@@ -162,13 +155,37 @@ def tune(
         retune=retune,
         pinned=read_pins(pinned or ()),
     )
+    request = TuneRequest(asked, Placement(device, threads, deployed, caches), options, trace)
+    return partial(_tune, request, more, plots, json)
+
+
+def _build(request: BuildRequest, plugins: tuple[str, ...], json: bool) -> None:
+    from skipjack.app import build
+    from skipjack.cli.dumps import use_autotune_variables
+    from skipjack.report import warn
+    from skipjack.report.views import BuildView
+
+    if request.problems.are_dumps:
+        use_autotune_variables(warn)
+    with BuildView(json) as view:
+        run = build(request, view, plugins=plugins)
+    finish(run)
+
+
+def _tune(request: TuneRequest, plugins: tuple[str, ...], plots: Path | None, json: bool) -> None:
+    from skipjack import app
+    from skipjack.cli.dumps import use_autotune_variables
+    from skipjack.report import warn
+    from skipjack.report.views import TuneView
+
+    if request.problems.are_dumps and use_autotune_variables(warn):
+        request = replace(request, options=replace(request.options, retune=True))
     if plots:
         from skipjack.report.plots import check_plots
 
         check_plots(plots)
-    request = TuneRequest(asked, Placement(device, threads, deployed, caches), options, trace)
     with TuneView(json, plots) as view:
-        run = do_tune(request, view, plugins=more)
+        run = app.tune(request, view, plugins=plugins)
     finish(run)
 
 

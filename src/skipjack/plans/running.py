@@ -1,4 +1,8 @@
-"""The steps of a plan one after the other, each a ``skipjack`` process of its own."""
+"""The steps of a plan one after the other, each a ``skipjack`` process of its own.
+
+A crash, a hang or memory that is not given back then concerns one step, which has an exit code and
+can be repeated by hand. That a step makes sense was checked before (`Command.parse`).
+"""
 
 from __future__ import annotations
 

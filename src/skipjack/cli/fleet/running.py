@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,10 +16,11 @@ from skipjack.cli.fleet.options import (
     device_of,
 )
 from skipjack.cli.options import JsonOption, examples
+from skipjack.cli.parsing import Work, in_two_steps
 from skipjack.errors import SkipjackError, UsageError
 
 if TYPE_CHECKING:
-    from skipjack.app import RunOptions
+    from skipjack.app import RunOptions, SlurmOptions
     from skipjack.fleet.records import JobKind
 
 EXAMPLES = examples(
@@ -44,6 +46,7 @@ _ELSEWHERE = {
 }
 
 
+@in_two_steps
 def run(
     label: RequiredLabel,
     build: Annotated[bool, typer.Option("--build", help="Builders only.")] = False,
@@ -110,7 +113,7 @@ def run(
         bool, typer.Option("--dry-run", help="Slurm: print the script and submit nothing.")
     ] = False,
     json: JsonOption = False,
-) -> None:
+) -> Work:
     """Work through the jobs of a label; running again continues.
 
     Several may run at once.
@@ -150,15 +153,11 @@ def run(
         image=image,
     )
     if engine is not EngineName.SLURM:
-        _run(options, json)
-        return
+        return partial(_run, options, json)
     slurm = SlurmOptions(
         nodes, gpus_per_node, time, partition, account, qos, tuple(sbatch or ()), until_done
     )
-    from skipjack.app import submit_run
-    from skipjack.report.fleet.summary import render_queued
-
-    render_queued(submit_run(options, slurm, dry_run=dry_run), json)
+    return partial(_submit, options, slurm, dry_run, json)
 
 
 def _kind(find: bool, find_mode: int | None, kernel_cache: bool, fresh: bool) -> JobKind:
@@ -184,6 +183,13 @@ def _kind(find: bool, find_mode: int | None, kernel_cache: bool, fresh: bool) ->
     if fresh and find_mode == _HYBRID:
         raise UsageError("--fresh does all again and --find-mode 3 what is missing: give one")
     return JobKind.FIND if find else JobKind.KERNELS if kernel_cache else JobKind.TUNE
+
+
+def _submit(options: RunOptions, slurm: SlurmOptions, dry_run: bool, json: bool) -> None:
+    from skipjack.app import submit_run
+    from skipjack.report.fleet.summary import render_queued
+
+    render_queued(submit_run(options, slurm, dry_run=dry_run), json)
 
 
 def _run(options: RunOptions, json: bool) -> None:

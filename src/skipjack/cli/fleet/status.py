@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +16,10 @@ from skipjack.cli.fleet.options import (
     state_of,
 )
 from skipjack.cli.options import JsonOption, examples
+from skipjack.cli.parsing import Work, in_two_steps
+
+if TYPE_CHECKING:
+    from skipjack.app import StatusRequest
 
 EXAMPLES = examples(
     "skipjack status",
@@ -24,6 +29,7 @@ EXAMPLES = examples(
 )
 
 
+@in_two_steps
 def status(
     label: LabelOption = None,
     by: Annotated[
@@ -40,12 +46,11 @@ def status(
     jobs: Annotated[bool, typer.Option("--jobs", help="List the jobs, with reasons.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="Jobs to list at most.")] = 50,
     json: JsonOption = False,
-) -> None:
+) -> Work:
     """Count jobs, or without a label list labels and machines."""
-    from skipjack import app
-    from skipjack.report.fleet.status import render_status
+    from skipjack.app import StatusRequest
 
-    request = app.StatusRequest(
+    request = StatusRequest(
         label,
         tuple(name.strip() for name in by.split(",") if name.strip()),
         state_of(state) if state else None,
@@ -53,4 +58,11 @@ def status(
         jobs,
         limit,
     )
+    return partial(_status, request, json)
+
+
+def _status(request: StatusRequest, json: bool) -> None:
+    from skipjack import app
+    from skipjack.report.fleet.status import render_status
+
     render_status(app.status(request), json)
