@@ -11,6 +11,7 @@ They neither print nor exit: `skipjack.cli` parses words into options, calls the
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from skipjack.app.bank_entries import known_entries
     from skipjack.app.building import BuildRequest, BuildRun, build
     from skipjack.app.comparing import CompareRequest, GatedComparison, compare
     from skipjack.app.configuring import configured
@@ -67,6 +68,7 @@ _HOMES = {
     "app.building": ("BuildRequest", "BuildRun", "build"),
     "app.events": ("BatchBegun", "Notice", "ProblemBegun", "WorkEvent", "WorkObserver"),
     "app.finding": ("FindRequest", "FindRun", "find"),
+    "app.bank_entries": ("known_entries",),
     "app.problem_lists": ("Placement", "ProblemList"),
     "app.sweeping": ("SweepFileRequest", "SweepSettings", "foresee_sweep", "sweep"),
     "app.tuning": ("TuneRequest", "TuneRun", "tune"),
@@ -172,6 +174,7 @@ __all__ = [
     "export",
     "find",
     "foresee_sweep",
+    "known_entries",
     "promote",
     "promotions",
     "run",

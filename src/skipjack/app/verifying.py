@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from skipjack.app.bank_entries import known_entries
 from skipjack.app.configuring import configured
 from skipjack.app.events import Notice, WorkObserver, ignore
 from skipjack.app.tuning import TuneRun, each_of
@@ -40,11 +41,14 @@ def verify(
 ) -> TuneRun:
     """Time again what the bank holds of a problem on this machine, or all that is stale."""
     chosen = configured(settings)
+    bank = Bank.open(chosen.user_dir)
+    if request.problem:
+        known_entries(bank, request.problem, request.device)
 
     def say(sentence: str) -> None:
         observe(Notice(sentence))
 
-    here, elsewhere = _wanted(request, Bank.open(chosen.user_dir))
+    here, elsewhere = _wanted(request, bank)
     if elsewhere:
         count = numbered(elsewhere, "entry")
         say(f"left alone: {count} of rankings, of pinned settings or of devices that are not here")

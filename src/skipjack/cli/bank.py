@@ -287,15 +287,12 @@ def verify(
     """
     from skipjack.app import VerifyRequest
     from skipjack.app import verify as do_verify
-    from skipjack.bank import Bank
     from skipjack.cli.tune import finish
     from skipjack.operations import parse
     from skipjack.report.views import TuneView
 
     settings = settings_with(plugin)
     key = parse(problem, dtype).key if problem else None
-    if key:
-        entries_known_of(Bank.open(settings.user_dir), key, device)
     request = VerifyRequest(key, device_name(device), seconds)
     with TuneView(json) as view:
         run = do_verify(request, view, settings=settings)

@@ -226,26 +226,10 @@ def settings_with(plugin: list[str] | None) -> Settings:
 
 
 def entries_known_of(bank: Bank, key: str, device: str | None) -> list[BankEntry]:
-    """The entries of a problem, on every device or on one; `SkipjackError` if there is none.
+    """The entries of a problem, on every device or on one; `SkipjackError` if there is none."""
+    from skipjack.app import known_entries
 
-    A key as ``autotune:NAME`` stands for all calls of a decorated kernel.
-    """
-    from skipjack.core.problem import CALLS
-    from skipjack.errors import SkipjackError
-
-    known = bank.entries_of(key)
-    if not known and key.startswith(f"{CALLS}:"):
-        known = [one for one in bank.entries() if one.problem.startswith(f"{key}/")]
-    found = entries_on(known, device)
-    if not found and key.startswith(f"{CALLS}:"):
-        raise SkipjackError(
-            f"the bank knows no call of {key}; skipjack bank list shows the kernels it knows"
-        )
-    if not found:
-        on = f" on {device}" if device else ""
-        again = f"tune {key}{f' --device {device}' if device else ''}"
-        raise SkipjackError(f"the bank knows nothing of {key}{on}; try skipjack {again}")
-    return found
+    return known_entries(bank, key, device_name(device))
 
 
 def entries_on(entries: list[BankEntry], device: str | None) -> list[BankEntry]:
