@@ -140,7 +140,6 @@ PAST = {
         "operations": 1,
         "solvers": 3,
         "solvers/gpu": 2,
-        "tuning": 1,
     },
     "tuning": {
         "bank": 3,

@@ -33,7 +33,10 @@ class Session(Protocol):
     """The one verb of a run session that is needed here."""
 
     def time(self, kernels: Sequence[int], blocks: int) -> tuple[list[Block], list[Failure]]:
-        """Interleaved blocks of these kernels, and those that failed."""
+        """A block of each kernel in every round, round by round, and those that failed.
+
+        What fails is in no block. Disturbed blocks are given and say so.
+        """
         ...
 
 

@@ -29,7 +29,7 @@ from skipjack.solvers.solver import ABI, Blob, Slot, Solver, Source
 from skipjack.storage import MemoryArtifacts
 from skipjack.testing.sessions import Behaviour, FakeClock, FakeKernel, NullSession, fake_code
 from skipjack.trace import Tracer
-from skipjack.tuning.loaded_candidate import LoadedCandidate
+from skipjack.tuning import LoadedCandidate
 
 FAKE_DEVICE = Device("cpu", "haswell", 1, "made up", memory_bytes=1 << 34)
 COMPILER = "fake compiler 1"

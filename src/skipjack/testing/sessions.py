@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, MutableMapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
-from skipjack.core.trial import Status
+from skipjack.core.trial import Status, Trial
 from skipjack.execute.session import Failure, Loadable
 from skipjack.execute.statistics import Block
 from skipjack.reading import parse_json
@@ -46,6 +48,8 @@ class FakeKernel:
     check_unaligned: Status = Status.OK
     run: Status = Status.OK
     """What comes of timing it."""
+    lasts_rounds: int | None = None
+    """After so many rounds of timing it no longer runs."""
 
 
 Behaviour = Callable[[str, Config], FakeKernel | float]
@@ -94,6 +98,7 @@ class NullSession:
     imported: set[str] = field(default_factory=set, init=False)
     _kernels: dict[int, FakeKernel] = field(default_factory=dict, init=False)
     _checked_ns: dict[int, float] = field(default_factory=dict, init=False)
+    _timed: Counter[int] = field(default_factory=Counter, init=False)
     _added: int = field(default=0, init=False)
 
     def prepare(self, problem: Problem) -> None:
@@ -151,6 +156,7 @@ class NullSession:
             for kernel in kernels
             if (status := self._status(kernel)).failed
         ]
+        self._timed.update(dict.fromkeys(kernels, blocks))
         failed = {failure.kernel for failure in failures}
         there = [kernel for kernel in kernels if kernel not in failed]
         timed: list[Block] = []
@@ -161,7 +167,11 @@ class NullSession:
     def _status(self, kernel: int) -> Status:
         if kernel in self.failing:
             return Status.CRASH
-        return self._kernels[kernel].run if kernel in self._kernels else Status.OK
+        known = self._kernels.get(kernel)
+        if known is None:
+            return Status.OK
+        tired = known.lasts_rounds is not None and self._timed[kernel] >= known.lasts_rounds
+        return Status.CRASH if tired else known.run
 
     def _round(self, kernels: Sequence[int], round_: int) -> list[Block]:
         self.rounds += 1
@@ -192,3 +202,34 @@ class NullSession:
         kept = quiet or tuple(times[:wanted].tolist())
         dropped = int(seen.sum()) if quiet else 0
         return Block(kernel, round_, 1, kept, sentinel, disturbed or not quiet, dropped)
+
+
+class FakeCalls:
+    """A session of calls (`skipjack.tuning.calls.CallSession`) that behave as a function says."""
+
+    def __init__(self, session: NullSession, solver: str = "calls") -> None:
+        assert session.behaviour, "a session of calls needs a behaviour"
+        self._session, self._solver, self._behaviour = session, solver, session.behaviour
+
+    def build(self, configs: Sequence[Config]) -> Mapping[Config, Trial]:
+        """Those that fail when they are built."""
+        known = {one: self._behaviour(self._solver, one) for one in configs}
+        return {
+            config: Trial(config, kernel.build, reason="made to fail when built")
+            for config, kernel in known.items()
+            if isinstance(kernel, FakeKernel) and kernel.build.failed
+        }
+
+    def add(self, config: Config) -> int | Trial:
+        """Make the first call, which fails as the behaviour says."""
+        code = fake_code(self._solver, config)
+        kernel = self._session.add(Loadable(code, hashlib.sha256(code).hexdigest()))
+        failure, _ = self._session.verify(kernel)
+        return Trial(config, failure.status, reason=failure.reason) if failure else kernel
+
+    def time(self, kernels: Sequence[int], blocks: int) -> tuple[list[Block], list[Failure]]:
+        """Interleaved blocks of these calls."""
+        return self._session.time(kernels, blocks)
+
+    def unload(self, kernel: int) -> None:
+        """Nothing is loaded."""

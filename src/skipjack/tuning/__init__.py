@@ -6,8 +6,10 @@ from typing import Any
 from skipjack.tuning.build_only import Builder, BuildOptions, BuildResult, BuiltConfig, build
 from skipjack.tuning.config_timer import ConfigTimer
 from skipjack.tuning.context import measured_peaks
+from skipjack.tuning.engine import Evaluator
 from skipjack.tuning.finding import FindResult, FindStatus, RankedSolver
 from skipjack.tuning.limits import Limits
+from skipjack.tuning.loaded_candidate import LoadedCandidate
 from skipjack.tuning.object_files import write_objects
 from skipjack.tuning.options import Progress, TuneOptions
 from skipjack.tuning.result import Outcome, Speedup, TuneResult
@@ -20,9 +22,11 @@ __all__ = [
     "Builder",
     "BuiltConfig",
     "ConfigTimer",
+    "Evaluator",
     "FindResult",
     "FindStatus",
     "Limits",
+    "LoadedCandidate",
     "Outcome",
     "Progress",
     "RankedSolver",

@@ -78,7 +78,8 @@ class LedgerBuffer:
 class Evaluator(Session, Protocol):
     """Takes candidates, gives trials as they come, and times some side by side. One thread.
 
-    A candidate that fails is a trial with a status, never an exception.
+    A candidate that fails is a trial with a status and a reason, never an exception; an exception
+    ends the study. `skipjack.testing.evaluators` checks all that is said here.
     """
 
     @property
@@ -87,7 +88,7 @@ class Evaluator(Session, Protocol):
 
     @property
     def ahead(self) -> int:
-        """How many it wants at hand, so that it need not wait for a searcher."""
+        """How many it wants at hand, so that it need not wait for a searcher; at least one."""
 
     @property
     def pace_ns(self) -> float:
@@ -101,16 +102,22 @@ class Evaluator(Session, Protocol):
         """What the fastest of each solver takes."""
 
     def submit(self, candidate: Candidate) -> None:
-        """Take a candidate; it comes out of `collect` sooner or later."""
+        """Take a candidate that is not pending; it comes out of `collect` once.
+
+        One that came back may be submitted again, and then comes back again.
+        """
 
     def collect(self, wait_s: float) -> list[Told]:
         """What came of some of them, waiting up to this long for the first."""
 
     def withdraw(self) -> None:
-        """Forget those that have not come back."""
+        """Forget those that have not come back. What was timed may still win."""
 
     def finalists(self, count: int, *, but: Candidate | None = None) -> list[LoadedCandidate]:
-        """The fastest that were timed here and may win, best first, without one."""
+        """The fastest that were timed here and may win, best first, without one.
+
+        There may be fewer than asked for, where calls are long.
+        """
 
     def runs_anywhere(self, loaded: LoadedCandidate) -> bool:
         """Whether it may win; one that may not is out."""
