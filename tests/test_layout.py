@@ -105,7 +105,7 @@ BELOW: dict[str, set[str]] = {
     },
     "testing": {
         *("core", "errors", "search", "operations", "native", "solvers", "execute", "gpu"),
-        *("interop", "plugins", "tuning", "ledger", "bank", "storage", "trace"),
+        *("interop", "plugins", "tuning", "ledger", "bank", "storage", "trace", "fleet"),
     },
     "": {"runtime", "tuning", "integrations"},
 }

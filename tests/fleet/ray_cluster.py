@@ -18,8 +18,6 @@ from pathlib import Path
 from needs import need_ray
 from processes import PATIENCE_S
 
-ENGINES = Path(__file__).with_name("engines")
-
 
 @dataclass
 class RayNode:
@@ -94,9 +92,6 @@ class RayCluster:
             "SKIPJACK_MACHINE": name,
             "SKIPJACK_USER_DB_PATH": str(home / "user"),
             "SKIPJACK_LOCK_DIR": str(home),
-            "PYTHONPATH": os.pathsep.join(
-                filter(None, [str(ENGINES), os.environ.get("PYTHONPATH")])
-            ),
         }
         common = [
             f"--num-cpus={cpus}",

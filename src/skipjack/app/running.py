@@ -291,7 +291,7 @@ class _Work:
 
     def _note_image(self, label: str, engine: Engine) -> None:
         """Write down which image jobs run in, and say so if others ran in another."""
-        from skipjack.fleet.engines.local import LocalEngine
+        from skipjack.fleet.engines import LocalEngine
         from skipjack.fleet.images.noting import note_image
 
         if isinstance(engine, LocalEngine) and engine.image:
@@ -315,10 +315,10 @@ def engine_for(options: RunOptions, settings: Settings) -> Engine:
     builders = options.builders if Stage.BUILD in options.stages else 0
     evaluators = options.evaluators if Stage.EVALUATE in options.stages else 0
     if options.engine is EngineName.RAY:
-        from skipjack.fleet.engines.ray_engine import RayEngine
+        from skipjack.fleet.engines import RayEngine
 
         return RayEngine(options.address, settings, builders=builders, evaluators=evaluators)
-    from skipjack.fleet.engines.local import LocalEngine
+    from skipjack.fleet.engines import LocalEngine
 
     return LocalEngine(
         settings,

@@ -1,6 +1,5 @@
 """Worker processes of one machine: what is submitted comes back once, whoever dies."""
 
-import hashlib
 import os
 import signal
 import subprocess
@@ -11,11 +10,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from stand_in_worker import make_none, make_stand_in
 
 from processes import PATIENCE_S, alive, gone
 from skipjack.errors import StorageError, UsageError
-from skipjack.fleet.engine import Done, RunningLog
+from skipjack.fleet.engine import Done
 from skipjack.fleet.engines import local
 from skipjack.fleet.engines.local import LocalEngine
 from skipjack.fleet.engines.placement import evaluator_cores
@@ -26,6 +24,8 @@ from skipjack.fleet.worker_log import log_path
 from skipjack.ledger import Ledger
 from skipjack.native import cpu
 from skipjack.settings import Settings, load_settings
+from skipjack.testing.engines import EngineConformance
+from skipjack.testing.workers import make_none, make_stand_in
 
 HERE = Path(__file__).parent
 BUILDER, EVALUATOR = "build-1", "evaluate-1"
@@ -34,9 +34,8 @@ Start = Callable[..., LocalEngine]
 
 
 @pytest.fixture
-def start(user_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+def start(user_dir: Path) -> Iterator[Start]:
     """Engines of stand-ins, closed at the end of the test with nothing left of them."""
-    monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
     with ExitStack() as opened:
 
         def begin(builders: int = 1, evaluators: int = 0, **options: object) -> LocalEngine:
@@ -69,42 +68,6 @@ def perform(engine: LocalEngine, problem: str, slot: str = BUILDER) -> str:
     return done.outcome.facts
 
 
-def test_what_a_worker_has_said_so_far_is_heard(start: Start, tmp_path: Path) -> None:
-    engine = start()
-    engine.submit(BUILDER, [task(7, f"murmur:{tmp_path / 'go'}", attempt=3)])
-    heard: list[RunningLog] = []
-    deadline = time.monotonic() + PATIENCE_S
-    while not heard and time.monotonic() < deadline:
-        assert engine.poll(0.1) == []
-        heard += engine.heard()
-    assert [(one.job, one.attempt) for one in heard] == [(7, 3)]
-    assert heard[0].text.endswith("WARNING stand_in: halfway there\n")
-    assert engine.heard() == [], "it said no more"
-    (tmp_path / "go").touch()
-    collect(engine, 1)
-
-
-def test_tasks_come_back_in_order_with_their_artifacts(start: Start) -> None:
-    engine = start()
-    data = bytes(range(256)) * 4096
-    blob = {hashlib.sha256(data).hexdigest(): data}
-    engine.submit(BUILDER, [task(job, artifacts=blob if job == 7 else {}) for job in range(100)])
-    done = collect(engine, 100)
-    assert [one.job for one in done] == list(range(100))
-    outcomes = {one.job: one.outcome for one in done if one.outcome}
-    assert len(outcomes) == 100
-    assert outcomes[7].artifacts == blob
-    assert not outcomes[8].artifacts
-
-
-def test_what_a_task_raises_is_its_outcome(start: Start) -> None:
-    engine = start()
-    engine.submit(BUILDER, [task(1, "fail:out of luck"), task(2)])
-    first, second = collect(engine, 2)
-    assert first.outcome and first.outcome.failed == "RuntimeError: out of luck"
-    assert second.outcome and not second.outcome.failed
-
-
 @pytest.mark.parametrize(
     ("problem", "reason"),
     [
@@ -118,6 +81,15 @@ def test_a_worker_that_dies_costs_its_task_only(start: Start, problem: str, reas
     engine.submit(BUILDER, [task(1), task(2, problem), task(3), task(4)])
     done = collect(engine, 4)
     assert [(one.job, one.lost) for one in done] == [(1, ""), (2, reason), (3, ""), (4, "")]
+
+
+class TestConformance(EngineConformance):
+    @pytest.fixture(autouse=True)
+    def _place(self, user_dir: Path) -> None:
+        """Ledger and logs of its workers are the test's own."""
+
+    def start(self) -> LocalEngine:
+        return LocalEngine(load_settings(), 2, 1, make_worker=make_stand_in, stall_s=2.5)
 
 
 def test_a_worker_that_is_killed_while_idle_costs_nothing(start: Start) -> None:
@@ -151,17 +123,6 @@ def test_a_long_task_is_no_silence_nor_is_a_busy_caller(start: Start) -> None:
     assert second.outcome and int(second.outcome.facts.split()[0]) == pid
 
 
-def test_a_running_job_is_cancelled_and_the_next_goes_on(start: Start) -> None:
-    engine = start()
-    pid = int(perform(engine, "where").split()[0])
-    engine.submit(BUILDER, [task(1, "sleep:60"), task(2), task(3)])
-    engine.poll(0.1)
-    engine.cancel([1])
-    assert not alive(pid)
-    done = collect(engine, 2)
-    assert [(one.job, one.lost) for one in done] == [(2, ""), (3, "")]
-
-
 def test_cancelling_a_job_that_waits_leaves_the_running_one_alone(start: Start) -> None:
     engine = start()
     pid = perform(engine, "where").split()[0]
@@ -179,17 +140,6 @@ def test_a_cancelled_job_that_was_sent_ahead_does_not_run(start: Start) -> None:
     engine.cancel([2])
     done = collect(engine, 2)
     assert [(one.job, one.lost) for one in done] == [(1, ""), (3, "")]
-
-
-def test_a_job_that_was_cancelled_can_be_submitted_again(start: Start) -> None:
-    engine = start()
-    perform(engine, "nothing")
-    engine.submit(BUILDER, [task(1, "sleep:60")])
-    engine.cancel([1])
-    engine.submit(BUILDER, [task(1, "where")])
-    (done,) = collect(engine, 1)
-    assert done.outcome and done.outcome.facts
-    assert not engine.poll(0.1)
 
 
 def test_workers_that_do_not_start_give_their_tasks_back(
@@ -221,16 +171,6 @@ def test_every_task_comes_back_once_whoever_is_killed(start: Start) -> None:
     done += collect(engine, 48 - len(done))
     assert sorted(one.job for one in done) == list(range(48))
     assert not engine.poll(0.1)
-
-
-def test_nothing_is_left_after_close(start: Start) -> None:
-    engine = start(builders=2)
-    child = int(perform(engine, "family"))
-    pids = {child, *engine.pids.values()}
-    assert len(pids) == 3 and all(map(alive, pids))
-    engine.submit(BUILDER, [task(1, "sleep:60")])
-    engine.close()
-    assert gone(pids)
 
 
 PARENT = """

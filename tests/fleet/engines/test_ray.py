@@ -1,22 +1,21 @@
 """Workers on a real Ray cluster: what is submitted comes back once, whoever dies."""
 
-import hashlib
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
 from ray_cluster import RayCluster
-from stand_in_worker import make_none, make_stand_in
 
 from processes import PATIENCE_S, alive, gone
 from skipjack.core.device import Device
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.fleet.engine import Done, Host, RunningLog
+from skipjack.fleet.engine import Done, Engine, Host
 from skipjack.fleet.engines import ray_cluster as cluster_view
 from skipjack.fleet.engines.ray_cluster import Node, NodeReport, Place, RayUnreachableError, places
 from skipjack.fleet.engines.ray_engine import RayEngine
@@ -25,6 +24,8 @@ from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Task
 from skipjack.native import cpu
 from skipjack.settings import load_settings
+from skipjack.testing.engines import EngineConformance
+from skipjack.testing.workers import make_none, make_stand_in
 
 STALL_S = 3.0
 
@@ -89,6 +90,18 @@ def perform(engine: RayEngine, problem: str, slot: str) -> str:
     return done.outcome.facts
 
 
+class TestConformance(EngineConformance):
+    @pytest.fixture(autouse=True)
+    def _cluster(self, cluster: RayCluster, engine: RayEngine) -> None:
+        self.address, self.engine = cluster.address, engine
+
+    def start(self) -> RayEngine:
+        return start(self.address)
+
+    def shared(self) -> AbstractContextManager[Engine]:
+        return nullcontext(self.engine)
+
+
 def test_a_node_is_detected_and_gets_workers(engine: RayEngine) -> None:
     (host,) = engine.hosts()
     assert (host.name, host.cores) == ("one", len(cpu.usable_cores()))
@@ -102,71 +115,6 @@ def test_nodes_look_for_no_module_in_the_coordinators_directory(engine: RayEngin
     searched = perform(engine, "path", slot_of(engine)).split(os.pathsep)
     assert searched
     assert not {"", str(Path.cwd())} & set(searched)
-
-
-def test_what_a_worker_has_said_so_far_is_heard(engine: RayEngine, tmp_path: Path) -> None:
-    engine.submit(slot_of(engine), [task(7, f"murmur:{tmp_path / 'go'}", attempt=3)])
-    heard: list[RunningLog] = []
-    until(lambda: bool(heard.extend(engine.heard()) or heard), engine)
-    assert [(one.job, one.attempt) for one in heard] == [(7, 3)]
-    assert "halfway there" in heard[0].text
-    (tmp_path / "go").touch()
-    collect(engine, 1)
-
-
-def test_tasks_come_back_in_order_with_their_artifacts(engine: RayEngine) -> None:
-    data = bytes(range(256)) * 4096
-    blob = {hashlib.sha256(data).hexdigest(): data}
-    tasks = [task(job, artifacts=blob if job == 7 else {}) for job in range(100)]
-    engine.submit(slot_of(engine), tasks)
-    done = collect(engine, 100)
-    assert [one.job for one in done] == list(range(100))
-    outcomes = {one.job: one.outcome for one in done if one.outcome}
-    assert outcomes[7].artifacts == blob
-    assert not outcomes[8].artifacts
-
-
-def test_what_a_task_raises_is_its_outcome(engine: RayEngine) -> None:
-    engine.submit(slot_of(engine), [task(1, "fail:out of luck"), task(2)])
-    first, second = collect(engine, 2)
-    assert first.outcome and first.outcome.failed == "RuntimeError: out of luck"
-    assert second.outcome and not second.outcome.failed
-
-
-def test_a_worker_that_dies_costs_its_task_only(engine: RayEngine) -> None:
-    slot = slot_of(engine)
-    child = int(perform(engine, "family", slot))
-    before = engine.pids[slot]
-    engine.submit(slot, [task(1), task(2, "end:SIGKILL"), task(3), task(4)])
-    done = collect(engine, 4)
-    assert sorted(one.job for one in done if one.outcome) == [1, 3, 4]
-    (lost,) = [one for one in done if one.lost]
-    assert lost.job == 2 and slot in lost.lost
-    assert engine.pids[slot] != before
-    assert gone({before, child})
-
-
-def test_a_stopped_worker_is_lost_and_ended(engine: RayEngine) -> None:
-    slot = slot_of(engine, Stage.EVALUATE)
-    pid = engine.pids[slot]
-    os.kill(pid, signal.SIGSTOP)
-    engine.submit(slot, [task(1)])
-    (done,) = collect(engine, 1)
-    assert "no sign of life" in done.lost
-    assert gone({pid})
-    until(lambda: slot in engine.pids, engine)
-
-
-def test_a_cancelled_job_ends_at_once_and_others_go_on(engine: RayEngine) -> None:
-    slot = slot_of(engine)
-    pid = engine.pids[slot]
-    engine.submit(slot, [task(1, "sleep:600"), task(2), task(3)])
-    assert not engine.poll(0.2)
-    engine.cancel([1, 3])
-    (other,) = collect(engine, 1)
-    assert other.job == 2 and other.outcome
-    assert gone({pid})
-    assert not engine.poll(0.5)
 
 
 def test_a_driver_that_dies_costs_tasks_and_another_joins(engine: RayEngine) -> None:

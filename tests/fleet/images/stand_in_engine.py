@@ -110,7 +110,7 @@ def run(words: list[str]) -> int:
     names = [value.partition("=") for name, value in options if name == "--env"]
     inside = {name: value if given else os.environ[name] for name, given, value in names}
     inside["PATH"] = str(Path(sys.executable).parent)
-    inside["PYTHONPATH"] = os.environ.get("STAND_IN_PYTHONPATH", "")
+    inside["PYTHONPATH"] = ""
     chosen = dict(options)
     (PLACE / f"{chosen['--name']}.env").write_text(json.dumps(inside))
     reader, writer = os.pipe()

@@ -1,6 +1,5 @@
 """Workers in containers: tasks come back, secrets stay outside, and nothing outlives its parent."""
 
-import importlib
 import os
 import subprocess
 import sys
@@ -26,22 +25,19 @@ from skipjack.gpu.opening import only_drivers
 from skipjack.native import cpu
 from skipjack.settings import load_settings
 from skipjack.testing.fake_gpu import DEVICE, FakeDriver
+from skipjack.testing.workers import make_stand_in
 
-ENGINES = Path(__file__).parent.parent / "engines"
 Start = Callable[..., LocalEngine]
 
 
 @pytest.fixture
-def start(docker: StandIn, user_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+def start(docker: StandIn, user_dir: Path) -> Iterator[Start]:
     """Engines of stand-in workers in stand-in containers."""
-    monkeypatch.syspath_prepend(str(ENGINES))
-    monkeypatch.setenv("STAND_IN_PYTHONPATH", str(ENGINES))
-    factory = importlib.import_module("stand_in_worker").make_stand_in
     with ExitStack() as opened:
 
         def begin(builders: int = 1, evaluators: int = 0) -> LocalEngine:
             engine = LocalEngine(
-                load_settings(), builders, evaluators, make_worker=factory, image="my_img"
+                load_settings(), builders, evaluators, make_worker=make_stand_in, image="my_img"
             )
             return opened.enter_context(engine)
 
@@ -194,10 +190,8 @@ def test_a_cancelled_job_ends_its_container(start: Start, docker: StandIn) -> No
 def test_containers_end_when_their_coordinator_is_killed(
     docker: StandIn, user_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ENGINES))
-    monkeypatch.setenv("STAND_IN_PYTHONPATH", str(ENGINES))
     code = (
-        "from stand_in_worker import make_stand_in\n"
+        "from skipjack.testing.workers import make_stand_in\n"
         "from skipjack.fleet.engines.local import LocalEngine\n"
         "from skipjack.settings import load_settings\n"
         "engine = LocalEngine(load_settings(), 1, 0, make_worker=make_stand_in, image='my_img')\n"

@@ -137,13 +137,13 @@ def engine_collector(
     """Workers on this machine, or on every node of a Ray cluster (None for one on each CPU)."""
     settings = load_settings()
     if ray:
-        from skipjack.fleet.engines.ray_engine import RayEngine
+        from skipjack.fleet.engines import RayEngine
 
         engine: Any = RayEngine(
             address, settings, builders=workers, evaluators=0, make_worker=make_player
         )
     else:
-        from skipjack.fleet.engines.local import LocalEngine
+        from skipjack.fleet.engines import LocalEngine
 
         engine = LocalEngine(settings, builders=workers, evaluators=0, make_worker=make_player)
     return EngineCollector(engine, setup, seed)

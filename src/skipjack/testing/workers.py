@@ -1,4 +1,9 @@
-"""Workers that do what the problem's text says, imported by name in real worker processes."""
+"""Stand-in workers, which do what the problem's text says, for tests of an engine.
+
+They are imported by name in real worker processes: ``end:SIGKILL`` kills one, ``fail:why`` raises.
+"""
+
+from __future__ import annotations
 
 import logging
 import os
@@ -9,12 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from skipjack.execute.process import WorkerProcess
-from skipjack.fleet.states import Stage
-from skipjack.fleet.task import Outcome, Task
-from skipjack.fleet.worker_log import captured_log
+from skipjack.fleet.engines import Outcome, Stage, Task, captured_log
 
 
 class StandIn:
+    """Does a task by the method that the problem names, with the text after the colon."""
+
     def __init__(self, stage: Stage, cores: Sequence[int], gpu: str) -> None:
         self.place = f"{stage} {list(cores)} {gpu}"
         self.children: list[WorkerProcess] = []
@@ -48,7 +53,7 @@ class StandIn:
 
     def end(self, argument: str) -> None:
         os.write(2, b"farewell\n")
-        os.kill(os.getpid(), signal.Signals[argument])
+        signal.raise_signal(signal.Signals[argument])  # this thread goes no further
 
     def leave(self, argument: str) -> None:
         sys.exit(argument)
@@ -66,21 +71,11 @@ class StandIn:
             child.kill()
 
 
-class _Empty:
-    def perform(self, task: Task) -> Outcome:
-        return Outcome(task.job, task.stage)
-
-    def close(self) -> None:
-        pass
-
-
 def make_stand_in(stage: Stage, *, cores: Sequence[int] = (), gpu: str = "") -> StandIn:
+    """The worker of the kit for engines."""
     return StandIn(stage, cores, gpu)
 
 
-def make_empty(stage: Stage, *, cores: Sequence[int] = (), gpu: str = "") -> _Empty:
-    return _Empty()
-
-
 def make_none(stage: Stage, *, cores: Sequence[int] = (), gpu: str = "") -> StandIn:
+    """No worker: it does not start."""
     raise RuntimeError("no accelerator here")
