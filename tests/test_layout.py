@@ -106,6 +106,7 @@ BELOW: dict[str, set[str]] = {
     "testing": {
         *("core", "errors", "search", "operations", "native", "solvers", "execute", "gpu"),
         *("interop", "plugins", "tuning", "ledger", "bank", "storage", "trace", "fleet"),
+        "processes",
     },
     "": {"runtime", "tuning", "integrations"},
 }

@@ -28,11 +28,14 @@ from skipjack.execute.confirm import confirm
 from skipjack.execute.session import Failure
 from skipjack.execute.statistics import Block
 from skipjack.operations import parse
-from skipjack.testing.sessions import Behaviour, FakeKernel
+from skipjack.testing.sessions import FakeKernel
 from skipjack.tuning import Evaluator, LoadedCandidate
 
 T = TypeVar("T")
 _Told = tuple[Candidate, Trial]
+_Timed = tuple[Sequence[Block], Sequence[Failure]]
+CandidateBehaviour = Callable[[str, Config], FakeKernel]
+"""How a solver's config behaves: a `skipjack.testing.sessions.Behaviour`."""
 
 _FAILURES = {
     "build": FakeKernel(inf, build=Status.BUILD_ERROR),
@@ -45,10 +48,7 @@ _LASTS_ROUNDS, _MOST_ROUNDS = 60, 400
 
 
 class SubmissionConformance:
-    """What submitting and collecting must keep to.
-
-    Subclass it, supply `create`, and let pytest collect it.
-    """
+    """What submitting and collecting must keep to. Used as `EvaluatorConformance` is."""
 
     solver = "fake"
     problem = "add:64"
@@ -63,7 +63,7 @@ class SubmissionConformance:
     most_collects = 1000
     """After so many, what has not come back is missing."""
 
-    def create(self, behaviour: Behaviour) -> Evaluator:
+    def create(self, behaviour: CandidateBehaviour) -> Evaluator:
         """A new evaluator whose candidates behave like this."""
         raise NotImplementedError("supply create(self, behaviour) in your subclass")
 
@@ -136,7 +136,8 @@ class SubmissionConformance:
         """An evaluator, and candidates that behave like these; all others cost one unit."""
         candidates = self.candidates(len(kernels))
         known = dict(zip((one.config for one in candidates), kernels, strict=True))
-        return self.create(lambda solver, config: known.get(config, self.fastest_ns)), candidates
+        usual = FakeKernel(self.fastest_ns)
+        return self.create(lambda solver, config: known.get(config, usual)), candidates
 
     def _calling(self, verb: str, call: Callable[[], T]) -> T:
         try:
@@ -334,18 +335,17 @@ class EvaluatorConformance(SubmissionConformance):
         return evaluator, self._numbers(evaluator, candidates)
 
     def _numbers(self, evaluator: Evaluator, candidates: Sequence[Candidate]) -> list[int]:
-        """By which `time` knows them."""
-        found: dict[Candidate, int] = {}
-        for other in (None, *candidates):  # where calls are slow there may be one finalist only
-            for loaded in evaluator.finalists(len(candidates), but=other):
-                found[loaded.candidate] = loaded.kernel
+        """By which `time` knows them. Where calls are slow there may be one finalist at a time."""
+        found = {
+            loaded.candidate: loaded.kernel
+            for other in (None, *candidates)
+            for loaded in evaluator.finalists(len(candidates), but=other)
+        }
         for candidate in candidates:
             assert candidate in found, f"{candidate.key} was timed and is no finalist"
         return [found[candidate] for candidate in candidates]
 
-    def _time(
-        self, evaluator: Evaluator, kernels: Sequence[int], rounds: int
-    ) -> tuple[Sequence[Block], Sequence[Failure]]:
+    def _time(self, evaluator: Evaluator, kernels: Sequence[int], rounds: int) -> _Timed:
         return self._calling("time", lambda: evaluator.time(kernels, rounds))
 
     def _expect_nobody(self, evaluator: Evaluator, when: str) -> None:

@@ -1,7 +1,5 @@
 """Claims: who gets which job, with what, and that nobody gets what another has."""
 
-import threading
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -9,7 +7,6 @@ from crew import (
     LABEL,
     SKYLAKE,
     ZEN,
-    Crew,
     crew,
     found_out,
     load,
@@ -23,7 +20,6 @@ from skipjack.errors import UsageError
 from skipjack.fleet.records import JobKind, Label, Plan, Want
 from skipjack.fleet.states import ArtifactLost, Built, Failed, Stage, State
 from skipjack.fleet.store.jobs.problems import NewProblem
-from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.store import Store
 
 
@@ -43,16 +39,6 @@ def test_few_jobs_are_spread_over_all_workers(store: Store) -> None:
     wants = [us.want(3, slot=slot) for slot in "abc"]
     claimed = store.queue.claim(us.owner, Stage.BUILD, wants)
     assert [claim.slot for claim, _ in claimed] == ["a", "b", "c"]
-
-
-def test_urgent_jobs_come_first_and_those_that_failed_last(store: Store) -> None:
-    usual = load(store, 2)
-    urgent = load(store, 1, label="urgent", priority=7)
-    us = crew(store)
-    (first, _), (second, _) = us.claims(Stage.BUILD, 2)
-    assert [first.job, second.job] == [*urgent, usual[0]]
-    us.settle(second, Failed("out of memory"))
-    assert [claim.job for claim, _ in us.claims(Stage.BUILD, 2)] == [usual[1], usual[0]]
 
 
 def test_a_claim_can_be_for_one_label(store: Store) -> None:
@@ -209,31 +195,6 @@ def test_an_attempt_is_counted_for_every_claim(store: Store) -> None:
     us.settle(first, Failed("disk full"))
     second, _ = us.claim(Stage.BUILD)
     assert (first.attempt, second.attempt, only(store).attempt) == (1, 2, 2)
-
-
-def test_coordinators_that_claim_at_once_never_get_the_same_job(
-    store: Store, store_url: str
-) -> None:
-    ids = load(store, 60)
-    crews = [crew(store, f"host{number}") for number in range(4)]
-    taken: list[int] = []
-
-    def work(us: Crew) -> None:
-        with open_store(store_url) as own:
-            mine = Crew(own, us.owner, us.machine)
-            while claimed := mine.claims(Stage.BUILD, 4, label="resnet"):
-                taken.extend(claim.job for claim, _ in claimed)
-
-    threads = [threading.Thread(target=work, args=(us,)) for us in crews]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert max(Counter(taken).values()) == 1
-    # One that found the rest locked by others may have left too early.
-    taken += [claim.job for claim, _ in crews[0].claims(Stage.BUILD, 60)]
-    assert sorted(taken) == ids
-    assert all(job.attempt == 1 for job in store.jobs.find())
 
 
 @on_sqlite

@@ -19,6 +19,7 @@ from skipjack.fleet.store.sql.dialect import dialect_of
 from skipjack.fleet.store.sql.sqlite import SQLiteDialect
 from skipjack.fleet.store.sql.urls import database_url
 from skipjack.settings import Settings
+from skipjack.testing.stores import StoreConformance
 
 SRC = Path(skipjack.__file__).parent
 STORE = SRC / "fleet" / "store"
@@ -83,6 +84,15 @@ def test_a_label_is_worked_on_in_a_database_that_a_plug_in_brought(
         assert [us.build(b"code") for _ in jobs] == jobs
         assert [us.tell(finished=True) for _ in jobs] == jobs
         assert states(store) == {State.EVALUATED: 3}
+
+
+class TestAPluginsDatabase(StoreConformance):
+    @pytest.fixture(autouse=True)
+    def _place(self, harbour: Harbour, user_dir: Path) -> None:
+        self.address = f"harbour:///{user_dir.parent}/jobs"
+
+    def url(self) -> str:
+        return self.address
 
 
 def test_messages_name_the_databases_that_are_known(harbour: Harbour, tmp_path: Path) -> None:

@@ -8,6 +8,8 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from skipjack.fleet.records import Claim, Label, Settlement, Want
+    from skipjack.fleet.states import Built, Failed, State, Told
     from skipjack.fleet.store.claims.artifacts import Fetched
     from skipjack.fleet.store.claims.bundling import Bundles, Page, Received, Reception, Wanted
     from skipjack.fleet.store.claims.queue import Queue
@@ -42,15 +44,24 @@ _HOMES = {
     "store": ("Store",),
 }
 """Names by the module that has them: whoever needs a record loads no SQLAlchemy."""
+_RECORDS = {
+    "records": ("Claim", "Label", "Settlement", "Want"),
+    "states": ("Built", "Failed", "State", "Told"),
+}
+"""Likewise of what the methods of repositories take, in modules of the fleet."""
 __all__ = [
     "Added",
     "AddedJobs",
+    "Built",
     "Bundles",
+    "Claim",
     "DeviceResult",
+    "Failed",
     "Fetched",
     "JobResult",
     "JobVerdict",
     "Jobs",
+    "Label",
     "LabelSummary",
     "Labels",
     "ListedProblem",
@@ -68,7 +79,11 @@ __all__ = [
     "Registrations",
     "Results",
     "SeenClass",
+    "Settlement",
+    "State",
     "Store",
+    "Told",
+    "Want",
     "Wanted",
     "open_store",
     "upgrade",
@@ -77,12 +92,14 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Load what is asked for when it is first used."""
-    home = next((module for module, names in _HOMES.items() if name in names), None)
+    homes = {f"{__name__}.{module}": names for module, names in _HOMES.items()}
+    homes |= {f"skipjack.fleet.{module}": names for module, names in _RECORDS.items()}
+    home = next((module for module, names in homes.items() if name in names), None)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    found = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+    found = globals()[name] = getattr(import_module(home), name)
     return found
 
 
