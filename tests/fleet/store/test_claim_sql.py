@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from crew import LABEL, crew, load
 from sqlalchemy import Engine, event
 
@@ -20,17 +21,35 @@ PAGE = Path(__file__).parents[3] / "docs" / "fleet-store.md"
 
 @contextmanager
 def sent_to(engine: Engine) -> Iterator[list[str]]:
-    """The statements that are sent meanwhile, without their values."""
+    """The statements that are sent meanwhile, without their values, through SQLAlchemy or not."""
     sent: list[str] = []
 
+    class Noting(psycopg.Cursor[Any]):
+        def execute(self, query: Any, *rest: Any, **options: Any) -> Noting:
+            sent.append(query)
+            return super().execute(query, *rest, **options)
+
     def note(connection: Any, cursor: Any, statement: str, *rest: Any) -> None:
-        sent.append(statement)
+        if not isinstance(cursor, psycopg.Cursor):
+            sent.append(statement)
+
+    def use(connection: Any, *rest: Any) -> None:
+        if isinstance(connection, psycopg.Connection):
+            connection.cursor_factory = Noting
+
+    def leave(connection: Any, *rest: Any) -> None:
+        if isinstance(connection, psycopg.Connection):
+            connection.cursor_factory = psycopg.Cursor
 
     event.listen(engine, "before_cursor_execute", note)
+    event.listen(engine, "checkout", use)
+    event.listen(engine, "checkin", leave)
     try:
         yield sent
     finally:
         event.remove(engine, "before_cursor_execute", note)
+        event.remove(engine, "checkout", use)
+        event.remove(engine, "checkin", leave)
 
 
 def plain(sql: str) -> str:
@@ -52,8 +71,7 @@ def test_the_page_shows_what_a_claim_of_one_job_sends(store: Store) -> None:
     us.claims(Stage.BUILD, label=LABEL)  # a new key is agreed on once
     with sent_to(store.database.engine) as sent:
         assert len(us.claims(Stage.BUILD, label=LABEL)) == 1
-    heading = (
-        f"A claim on {type(dialect_of(store.database.engine)).__name__.removesuffix('Dialect')}"
-    )
-    begun = [plain(one) for one in sent if not one.startswith("BEGIN")]
-    assert begun == shown(heading)
+    dialect = dialect_of(store.database.engine)
+    heading = f"A claim on {type(dialect).__name__.removesuffix('Dialect')}"
+    inside = [plain(one) for one in sent if not one.startswith(("BEGIN", "COMMIT"))]
+    assert inside == shown(heading)

@@ -23,7 +23,8 @@ from skipjack.testing.stores import StoreConformance
 
 SRC = Path(skipjack.__file__).parent
 STORE = SRC / "fleet" / "store"
-OWN = {STORE / "sql" / f"{name}.py" for name in ("sqlite", "postgresql", "mariadb", "__init__")}
+PARTS = ("sqlite", "postgresql", "postgresql_pipeline", "mariadb", "__init__")
+OWN = {STORE / "sql" / f"{name}.py" for name in PARTS}
 """The dialects, and the list of them."""
 OTHERS = {
     SRC / "testing" / "servers.py": "starts servers for tests",

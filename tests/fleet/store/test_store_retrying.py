@@ -23,6 +23,7 @@ from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.sql import sqlite
 from skipjack.fleet.store.sql.retrying import Patience
+from skipjack.fleet.store.sql.statements import insert_rows
 from skipjack.fleet.store.store import Store
 from skipjack.processes import ProcessIdentity
 
@@ -255,3 +256,23 @@ def test_claims_and_results_survive_a_lost_acknowledgement(
         assert store.queue.live() == {State.NEW: 8}
         for claim, _ in taken:
             assert [line.event for line in store.jobs.story(claim.job)] == ["claimed", "failed"]
+
+
+@pytest.mark.parametrize("mistake", [False, True])
+def test_a_write_that_the_database_refuses_leaves_the_store_as_it_was(
+    store: Store, mistake: bool
+) -> None:
+    row = {"id": "a", "host": "h", "pid": 1, "lease_s": 1.0, "expires": 0.0, "created": 0.0}
+
+    def work(connection: Connection) -> None:
+        insert_rows(connection, tables.owners, [{**row, "id": "b"}])
+        insert_rows(connection, tables.owners, [row])
+        insert_rows(connection, tables.owners, [row])  # nothing is read after it
+        if mistake:
+            raise ValueError("a mistake of ours")
+
+    with pytest.raises((StorageError, ValueError)):
+        _patient().transact(store.database.engine, work)
+    assert _owners(store.database.engine) == []
+    _patient().transact(store.database.engine, lambda connection: _add_owner(connection, "c"))
+    assert _owners(store.database.engine) == ["c"]

@@ -1,12 +1,17 @@
 """The SQL of a claim.
 
-A claim is one transaction of three statements, and a fourth where jobs have been worked on before:
+A claim is one transaction of three statements, and further ones where jobs have been worked on
+before:
 
-1. `gate` locks the owner and the machines and finds the label;
+1. `gate` locks the owner and the machines and finds the label; `meant`, for evaluators of a label,
+   finds the devices that it is for;
 2. `next_jobs` finds the jobs and locks them, passing over those that another claim has locked;
 3. `supplies` reads what earlier rounds of these jobs stored, if there are any;
 4. `transitions.take` writes the jobs' new state and owner, and a line of each job's story: one
    statement where the database can do both at once, else two.
+
+What does not depend on the answer to another is sent with it where the database can do that: then a
+claim waits for 1, 2 and 3, and for 4 together with its COMMIT.
 
 ``docs/fleet-store.md`` shows the text that each database is sent for a claim of one job, and
 ``tests/fleet/store/test_claim_sql.py`` compares it with what is sent.
@@ -25,6 +30,10 @@ from skipjack.fleet.store.jobs import transitions
 from skipjack.fleet.store.machines import devices, machines
 from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.sql.dialect import Dialect
+
+_PLAN = ("device", "solver", "searcher", "seed", "budget", "round_size", "kind", "driver")
+_READ = (*_PLAN, "build_machine", "eval_machine", "gpu")
+"""Of a job that is claimed, beside where it stands."""
 
 
 @cache
@@ -58,8 +67,9 @@ def gate(dialect: Dialect, labelled: bool) -> Select[Any]:
 @cache
 def meant(dialect: Dialect) -> Select[Any]:
     """The class of each device that a label is for: evaluators get jobs of their very device."""
-    of = tables.label_devices.c
-    return select(of.device, of.class_key).where(of.label == bindparam("label"))
+    of, batch = tables.label_devices.c, tables.labels.c
+    ours = select(batch.id).where(batch.name == bindparam("label"))
+    return select(of.device, of.class_key).where(of.label == ours.scalar_subquery())
 
 
 @cache
@@ -77,7 +87,7 @@ def next_jobs(
     problem = select(tables.problems.c.key).where(tables.problems.c.id == job.problem)
     real = devices.real_record()
     query = (
-        transitions.reading()
+        transitions.reading(*_READ)
         .add_columns(
             problem.scalar_subquery().label("key"),
             func.coalesce(job.device_record, real).label("record"),

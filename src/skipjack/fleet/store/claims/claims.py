@@ -22,7 +22,7 @@ from skipjack.fleet.store.machines import devices
 from skipjack.fleet.store.machines.devices import record_of
 from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.sql.dialect import dialect_of
-from skipjack.fleet.store.sql.statements import among, found
+from skipjack.fleet.store.sql.statements import among, found, found_together
 from skipjack.fleet.task import Task
 
 _TIMES_AT_ONCE = 32
@@ -48,9 +48,9 @@ def claim(
     """
     if stage is Stage.EVALUATE:  # who measures on nothing gets nothing; builders build for all
         wants = [want for want in wants if want.devices]
-    label_id, able = _admitted(connection, owner, wants, label)
-    asked = {"label": label_id, "only": list(only) or None}
-    groups = _groups(connection, stage, able, label_id)
+    admitted = _admitted(connection, owner, stage, wants, label)
+    asked = {"label": admitted.label, "only": list(only) or None}
+    groups = _groups(stage, admitted)
     seen: list[int] = []
     for _ in range(_TIMES_AT_ONCE):
         taken = _taken(connection, stage, groups, asked, seen, kind)
@@ -86,26 +86,44 @@ def _taken(
     return taken
 
 
+@dataclass(frozen=True, slots=True)
+class _Admitted:
+    """The wants of machines that may work, and what is known of the label, if one is named."""
+
+    wants: Sequence[Want]
+    label: int | None = None
+    meant: Mapping[str, str] | None = None
+    """The class of each device that it is for, where that matters: to evaluators."""
+
+
 def _admitted(
-    connection: Connection, owner: str, wants: Sequence[Want], label: str | None
-) -> tuple[int | None, list[Want]]:
-    """The label's id, and the wants of machines that may work; devices are bound to real ones."""
-    values = {"owner": owner, "machines": sorted({want.machine for want in wants})}
+    connection: Connection, owner: str, stage: Stage, wants: Sequence[Want], label: str | None
+) -> _Admitted:
+    """Who may work, once devices are bound to real ones."""
+    dialect = dialect_of(connection)
+    values: dict[str, Any] = {"owner": owner, "machines": sorted({want.machine for want in wants})}
+    asked = [(claim_sql.gate(dialect, label is not None), values)]
     if label is not None:
         values["label"] = label
-    rows = found(connection, claim_sql.gate(dialect_of(connection), label is not None), **values)
+        if stage is Stage.EVALUATE:
+            asked.append((claim_sql.meant(dialect), {"label": label}))
+    rows, *classes = found_together(connection, *asked)
+    if not rows:
+        return _Admitted(())
     label_id = None
-    if label is not None and rows:
+    if label is not None:
         known = rows[0].label
         label_id = labels.id_of(connection, label) if known is None else int(known)
         if rows[0].stopped:
-            return label_id, []
+            return _Admitted((), label_id)
     allowed = {row.id for row in rows}
     able = [want for want in wants if want.machine in allowed and want.count > 0]
-    if rows and rows[0].unbound:
+    if rows[0].unbound:
         here = (one for want in able for one in want.devices)
         devices.bind_unbound(connection, here, label_id)
-    return label_id, able
+        classes = found_together(connection, *asked[1:])
+    meant = {row.device: row.class_key for row in classes[0]} if classes else None
+    return _Admitted(able, label_id, meant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +137,7 @@ class _Able:
     classes: tuple[str, ...] = ()
 
 
-def _groups(
-    connection: Connection, stage: Stage, wants: Sequence[Want], label: int | None
-) -> dict[_Able, list[Want]]:
+def _groups(stage: Stage, admitted: _Admitted) -> dict[_Able, list[Want]]:
     """Wants by what they can work on: each group is one query.
 
     Who evaluates gets jobs of labels that are for its very device, and not for another one of the
@@ -129,12 +145,12 @@ def _groups(
     """
     groups: dict[_Able, list[Want]] = {}
     if stage is Stage.BUILD:
-        for want in wants:
+        for want in admitted.wants:
             names = None if want.builds_for is None else tuple(sorted(set(want.builds_for)))
             groups.setdefault(_Able(names), []).append(want)
         return groups
-    meant = _meant(connection, label) if label is not None else None
-    for want in wants:
+    meant = admitted.meant
+    for want in admitted.wants:
         here = {device.class_key: device.name for device in want.devices}
         if meant is not None:
             here = {key: name for key, name in here.items() if meant.get(name) == key}
@@ -142,12 +158,6 @@ def _groups(
             able = _Able(tuple(sorted(set(here.values()))), tuple(sorted(here)))
             groups.setdefault(able, []).append(want)
     return groups
-
-
-def _meant(connection: Connection, label: int) -> Mapping[str, str]:
-    """The class of each device that a label is for."""
-    rows = found(connection, claim_sql.meant(dialect_of(connection)), label=label)
-    return {row.device: row.class_key for row in rows}
 
 
 def _waiting(

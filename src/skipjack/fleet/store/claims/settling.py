@@ -28,6 +28,10 @@ MOST_LOGS = 20
 """Of one job; the newest are kept."""
 
 
+_READ = ("owner", "trials", "failed_trials", "best_ns", "result", "toolchain")
+"""Of a job that is settled, beside where it stands."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Accepted:
     """A settlement whose claim holds, and what happens to the job."""
@@ -65,30 +69,36 @@ def settle(
     return _refused(connection, others)
 
 
-def _locked(connection: Connection, ids: Mapping[int, Settlement]) -> Sequence[JobRow]:
-    return found(connection, _in_hand(dialect_of(connection)), ids=sorted(ids))
+def _locked(connection: Connection, wanted: Mapping[int, Settlement]) -> Sequence[JobRow]:
+    building = any(
+        one.claim.stage is Stage.BUILD or isinstance(one.event, Built) for one in wanted.values()
+    )
+    return found(connection, _in_hand(dialect_of(connection), building), ids=sorted(wanted))
 
 
 @cache
-def _in_hand(dialect: Dialect) -> Select[Any]:
+def _in_hand(dialect: Dialect, building: bool) -> Select[Any]:
     """The jobs in the order of their ids, with what may have to be replaced or reset."""
     job, of, machine = tables.jobs.c, tables.rounds.c, tables.machines.c
-    there = (
-        of.job == job.id,
-        of.epoch == job.epoch,
-        of.round == job.round,
-        of.stage == str(Stage.BUILD),
-    )
     bad = machine.failures + machine.losses
-    builder = select(bad).where(machine.id == job.build_machine)
     evaluator = select(bad).where(machine.id == job.eval_machine)
-    query = transitions.reading().add_columns(
-        select(of.attempt).where(*there).scalar_subquery().label("built_by"),
-        select(of.trials).where(*there).scalar_subquery().label("built_trials"),
-        select(of.failed_trials).where(*there).scalar_subquery().label("built_failed"),
-        builder.scalar_subquery().label("build_failures"),
-        evaluator.scalar_subquery().label("eval_failures"),
+    query = transitions.reading(*_READ).add_columns(
+        evaluator.scalar_subquery().label("eval_failures")
     )
+    if building:
+        there = (
+            of.job == job.id,
+            of.epoch == job.epoch,
+            of.round == job.round,
+            of.stage == str(Stage.BUILD),
+        )
+        builder = select(bad).where(machine.id == job.build_machine)
+        query = query.add_columns(
+            select(of.attempt).where(*there).scalar_subquery().label("built_by"),
+            select(of.trials).where(*there).scalar_subquery().label("built_trials"),
+            select(of.failed_trials).where(*there).scalar_subquery().label("built_failed"),
+            builder.scalar_subquery().label("build_failures"),
+        )
     return query.where(dialect.listed(job.id, "ids")).order_by(job.id).with_for_update()
 
 

@@ -189,6 +189,12 @@ class Dialect(ABC):
         """The rows that a statement finds which is kept for good."""
         return connection.execute(statement, values).all()
 
+    def found_together(
+        self, connection: Connection, *asked: tuple[Select[Any], Mapping[str, Any]]
+    ) -> list[Sequence[Any]]:
+        """What each of several such statements finds, waited for once where that is possible."""
+        return [self.found(connection, statement, values) for statement, values in asked]
+
     def insert_rows(self, connection: Connection, table: Table, rows: Rows) -> None:
         """Insert rows that have the same columns; a key that is there is an error."""
         connection.execute(insert(table), [dict(row) for row in rows])

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from skipjack.errors import StoreAwayError
@@ -210,6 +210,6 @@ def is_away(dialect: Dialect, error: SQLAlchemyError) -> bool:
 
 def _is_collision(dialect: Dialect, error: SQLAlchemyError) -> bool:
     """Whether another transaction inserted the same row in between: the next attempt sees it."""
-    if not isinstance(error, IntegrityError) or error.orig is None:
+    if not isinstance(error, DBAPIError) or error.orig is None:
         return False
     return dialect.is_collision(error.orig)

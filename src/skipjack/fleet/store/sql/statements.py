@@ -6,7 +6,7 @@ half the time of a claim of one job was spelling.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -33,6 +33,13 @@ def chunks(items: Iterable[T], size: int = CHUNK) -> Iterator[list[T]]:
 def found(connection: Connection, statement: Select[Any], **values: Any) -> Sequence[Any]:
     """The rows that a statement finds which is kept for good."""
     return dialect_of(connection).found(connection, statement, values)
+
+
+def found_together(
+    connection: Connection, *asked: tuple[Select[Any], Mapping[str, Any]]
+) -> list[Sequence[Any]]:
+    """What each of several such statements finds, with their values."""
+    return dialect_of(connection).found_together(connection, *asked)
 
 
 def among(
