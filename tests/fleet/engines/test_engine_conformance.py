@@ -16,8 +16,8 @@ from skipjack.fleet.engines.local import LocalEngine
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Task
 from skipjack.settings import load_settings
-from skipjack.testing.engines import EngineConformance
-from skipjack.testing.workers import make_stand_in
+from skipjack.testing.fleet.engines import EngineConformance
+from skipjack.testing.fleet.workers import make_stand_in
 
 
 @pytest.fixture(scope="module")

@@ -24,8 +24,8 @@ from skipjack.fleet.worker_log import log_path
 from skipjack.ledger import Ledger
 from skipjack.native import cpu
 from skipjack.settings import Settings, load_settings
-from skipjack.testing.engines import EngineConformance
-from skipjack.testing.workers import make_none, make_stand_in
+from skipjack.testing.fleet.engines import EngineConformance
+from skipjack.testing.fleet.workers import make_none, make_stand_in
 
 HERE = Path(__file__).parent
 BUILDER, EVALUATOR = "build-1", "evaluate-1"

@@ -24,8 +24,8 @@ from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Task
 from skipjack.native import cpu
 from skipjack.settings import load_settings
-from skipjack.testing.engines import EngineConformance
-from skipjack.testing.workers import make_none, make_stand_in
+from skipjack.testing.fleet.engines import EngineConformance
+from skipjack.testing.fleet.workers import make_none, make_stand_in
 
 STALL_S = 3.0
 

@@ -25,7 +25,7 @@ from skipjack.gpu.opening import only_drivers
 from skipjack.native import cpu
 from skipjack.settings import load_settings
 from skipjack.testing.fake_gpu import DEVICE, FakeDriver
-from skipjack.testing.workers import make_stand_in
+from skipjack.testing.fleet.workers import make_stand_in
 
 Start = Callable[..., LocalEngine]
 
@@ -191,7 +191,7 @@ def test_containers_end_when_their_coordinator_is_killed(
     docker: StandIn, user_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = (
-        "from skipjack.testing.workers import make_stand_in\n"
+        "from skipjack.testing.fleet.workers import make_stand_in\n"
         "from skipjack.fleet.engines.local import LocalEngine\n"
         "from skipjack.settings import load_settings\n"
         "engine = LocalEngine(load_settings(), 1, 0, make_worker=make_stand_in, image='my_img')\n"

@@ -19,7 +19,7 @@ from skipjack.fleet.store.sql.dialect import dialect_of
 from skipjack.fleet.store.sql.sqlite import SQLiteDialect
 from skipjack.fleet.store.sql.urls import database_url
 from skipjack.settings import Settings
-from skipjack.testing.stores import StoreConformance
+from skipjack.testing.fleet.stores import StoreConformance
 
 SRC = Path(skipjack.__file__).parent
 STORE = SRC / "fleet" / "store"

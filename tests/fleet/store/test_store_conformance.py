@@ -17,7 +17,7 @@ from skipjack.fleet.store import Store
 from skipjack.fleet.store.sql import dialect, register
 from skipjack.fleet.store.sql.dialect import Rows
 from skipjack.fleet.store.sql.sqlite import SQLiteDialect
-from skipjack.testing.stores import StoreConformance
+from skipjack.testing.fleet.stores import StoreConformance
 
 
 class TestDatabases(StoreConformance):

@@ -1,7 +1,7 @@
 """A conformance kit for the fleet's engines. In a test file of yours::
 
-from skipjack.testing.engines import EngineConformance
-from skipjack.testing.workers import make_stand_in
+from skipjack.testing.fleet.engines import EngineConformance
+from skipjack.testing.fleet.workers import make_stand_in
 
 class TestMyEngine(EngineConformance):
     def start(self):

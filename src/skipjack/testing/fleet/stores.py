@@ -1,6 +1,6 @@
 """A conformance kit for databases of the fleet's store. In a test file of yours::
 
-from skipjack.testing.stores import StoreConformance
+from skipjack.testing.fleet.stores import StoreConformance
 
 class TestMyDatabase(StoreConformance):
     def url(self):

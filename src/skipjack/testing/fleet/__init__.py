@@ -1,0 +1,1 @@
+"""Conformance kits for the fleet: `engines` and `stores`, and the stand-in `workers` of engines."""
