@@ -27,9 +27,9 @@ demo-loadgen: $(STAMP) $(LOADGEN)
 	$(BIN)/python examples/loadgen/run_demo.py
 
 # Lint and types are checked beside the tests: one core's work while servers start.
-# Tests wait for servers and workers much of the time: three at once keep two cores busy.
+# Tests wait for servers and workers much of the time: four at once keep two cores busy.
 # PYTEST_ARGS="-n 0" runs one test after the other. Libraries get one thread in the tests' own
-# processes: those of three at once would wait for each other. Workers set theirs themselves.
+# processes: those of four at once would wait for each other. Workers set theirs themselves.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 # Hundreds of tests start Python: bytecode is kept even where the environment says not to, as
 # images of containers do, so that each of them does not compile the package anew.
@@ -41,7 +41,7 @@ test-long: $(EVERYTHING)
 	$(MAKE) --no-print-directory -j2 lint tests-all
 
 tests-quick: $(EVERYTHING)
-	$(ONE_THREAD) $(BIN)/pytest -n 3 --no-loadscope-reorder -m "not long" $(PYTEST_ARGS)
+	$(ONE_THREAD) $(BIN)/pytest -n 4 --no-loadscope-reorder -m "not long" $(PYTEST_ARGS)
 
 tests-all: $(EVERYTHING)
 	$(ONE_THREAD) $(BIN)/pytest -n 3 --no-loadscope-reorder --durations=40 $(PYTEST_ARGS)

@@ -267,3 +267,4 @@ def test_a_container_that_does_not_start_says_the_engines_words(
         "the last one ended with exit code 125: docker: Error response from daemon: "
         "No such image: my_img"
     )
+    assert "was not ready" not in caplog.text, "a worker of before it was closed is waited for"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from crew import LABEL, ZEN, Crew, crew, found_out, load, on_sqlite, rows
-from sqlalchemy import event
+from sqlalchemy import event, text
 
 from skipjack.core.config import Config
 from skipjack.core.problem import Problem
@@ -180,6 +180,12 @@ def test_a_job_that_another_run_makes_meanwhile_stays_as_it_is(
         return inserting(*arguments)
 
     monkeypatch.setattr(statements, "insert_new", overtaken)
+    # The other waits for our locks until our transaction has done nothing for too long.
+    limit = "idle_transaction_timeout = 1"
+    if "postgresql" in store_url:
+        limit = "idle_in_transaction_session_timeout = '1s'"
+    with store.database.engine.begin() as connection:
+        connection.execute(text(f"SET {limit}"))
     pairs = [(f"matmul:{size}x8x8", ZEN.name) for size in (1, 2)]
     facts = rows(store, "rounds")
     assert store.jobs.take_over(LABEL, pairs, {ZEN.name: "today"}) == 1

@@ -300,9 +300,14 @@ class WorkerPool(Generic[T, A]):
             worker.kill()
 
     def close(self) -> None:
-        """End all workers now; tasks they still had come to nothing."""
+        """End all workers now; tasks they still had come to nothing.
+
+        What is submitted afterwards has workers of its own: none is waited for that was starting.
+        """
+        self._state.cancel(lambda task: True)
         for slot in list(self._workers):
             self._end(slot)
+            self._state.interrupted(slot)
 
     def __enter__(self) -> WorkerPool[T, A]:
         self._follow()
