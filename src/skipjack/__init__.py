@@ -4,7 +4,9 @@
 >>> result = skipjack.tune("matmul:192x192x192", seconds=2)  # doctest: +SKIP
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
     from skipjack.integrations.adapting import triton_kernel
@@ -37,29 +39,21 @@ __all__ = [
     "tune",
     "tuning_policy",
 ]
-_HOMES = {
-    "TunedKernel": "runtime",
-    "autotune": "integrations.triton_autotune",
-    "kernels": "runtime",
-    "lookup": "runtime",
-    "reload": "runtime",
-    "set_tuning_policy": "runtime",
-    "triton_kernel": "integrations.adapting",
-    "tuning_policy": "runtime",
-}
-"""Names that are not of the tuning machinery, and where they are."""
 
-
-def __getattr__(name: str) -> Any:
-    """Load what is asked for when it is first used: importing Skipjack itself stays quick."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    home = import_module(f"skipjack.{_HOMES.get(name, 'tuning')}")
-    found = globals()[name] = getattr(home, name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "integrations.adapting": ("triton_kernel",),
+        "integrations.triton_autotune": ("autotune",),
+        "runtime": (
+            "TunedKernel",
+            "kernels",
+            "lookup",
+            "reload",
+            "set_tuning_policy",
+            "tuning_policy",
+        ),
+        "tuning": ("FindResult", "TuneOptions", "TuneResult", "Tuner", "find", "tune"),
+    },
+)
+"""Loaded when they are first used: importing Skipjack itself stays quick."""

@@ -17,7 +17,6 @@ from types import ModuleType
 
 from skipjack.errors import MissingFileError, UsageError
 from skipjack.settings import PLUGIN_FOLDERS, PLUGINS
-from skipjack.user_modules import load_file
 
 VARIABLE = PLUGINS.name
 FOLDERS = PLUGIN_FOLDERS.name
@@ -118,6 +117,8 @@ def importing(plugin: str) -> Iterator[None]:
 def _import_file(path: Path) -> None:
     if not path.is_file():
         raise MissingFileError(f"plugin file {path} is not there")
+    from skipjack.user_modules import load_file  # a program without such files needs none of it
+
     load_file(_module_name(path), path)
 
 

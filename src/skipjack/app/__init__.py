@@ -8,7 +8,9 @@ They neither print nor exit: `skipjack.cli` parses words into options, calls the
 `UsageError`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
     from skipjack.app.bank_entries import known_entries
@@ -63,60 +65,6 @@ if TYPE_CHECKING:
     from skipjack.fleet.states import State
     from skipjack.interop import NotApplicable
 
-_HOMES = {
-    "interop": ("NotApplicable",),
-    "app.building": ("BuildRequest", "BuildRun", "build"),
-    "app.events": ("BatchBegun", "Notice", "ProblemBegun", "WorkEvent", "WorkObserver"),
-    "app.finding": ("FindRequest", "FindRun", "find"),
-    "app.bank_entries": ("known_entries",),
-    "app.problem_lists": ("Placement", "ProblemList"),
-    "app.sweeping": ("SweepFileRequest", "SweepSettings", "foresee_sweep", "sweep"),
-    "app.tuning": ("TuneRequest", "TuneRun", "tune"),
-    "app.verifying": ("VerifyRequest", "verify"),
-    "app.comparing": ("CompareRequest", "GatedComparison", "compare"),
-    "app.configuring": ("configured",),
-    "app.engine_name": ("EngineName",),
-    "app.exporting": ("DatabaseKind", "ExportOptions", "ExportedFile", "export"),
-    "app.job_status": (
-        "FleetOverview",
-        "FleetStatus",
-        "Idle",
-        "JobCounts",
-        "JobListing",
-        "StatusRequest",
-        "status",
-    ),
-    "app.promoting": (
-        "PromoteRequest",
-        "PromoteResult",
-        "promote",
-        "promotions",
-        "undo_promotions",
-    ),
-    "app.running": (
-        "QueuedRun",
-        "RunEvent",
-        "RunObserver",
-        "RunOptions",
-        "RunPhase",
-        "RunResult",
-        "RunWarning",
-        "SlurmOptions",
-        "run",
-        "submit_run",
-    ),
-    "fleet.records": ("JobKind",),
-    "fleet.release.compare.comparing": ("CompareOptions", "Comparison"),
-    "fleet.release.compare.gates": ("Gate",),
-    "fleet.release.formats": ("Alias",),
-    "fleet.release.export.publishing": ("Exported",),
-    "fleet.release.promote.gathering": ("Choice",),
-    "fleet.release.promote.merging": ("Rule",),
-    "fleet.release.promote.promoting": ("Promoted",),
-    "fleet.release.promote.promotions": ("Promotion",),
-    "fleet.states": ("State",),
-}
-"""Names by the module that has them: whoever asks for the status of jobs loads no compiler."""
 __all__ = [
     "Alias",
     "BatchBegun",
@@ -186,17 +134,60 @@ __all__ = [
     "verify",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Load what is asked for when it is first used."""
-    home = next((module for module, names in _HOMES.items() if name in names), None)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    found = globals()[name] = getattr(import_module(f"skipjack.{home}"), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "bank_entries": ("known_entries",),
+        "building": ("BuildRequest", "BuildRun", "build"),
+        "comparing": ("CompareRequest", "GatedComparison", "compare"),
+        "configuring": ("configured",),
+        "engine_name": ("EngineName",),
+        "events": ("BatchBegun", "Notice", "ProblemBegun", "WorkEvent", "WorkObserver"),
+        "exporting": ("DatabaseKind", "ExportOptions", "ExportedFile", "export"),
+        "finding": ("FindRequest", "FindRun", "find"),
+        "job_status": (
+            "FleetOverview",
+            "FleetStatus",
+            "Idle",
+            "JobCounts",
+            "JobListing",
+            "StatusRequest",
+            "status",
+        ),
+        "problem_lists": ("Placement", "ProblemList"),
+        "promoting": (
+            "PromoteRequest",
+            "PromoteResult",
+            "promote",
+            "promotions",
+            "undo_promotions",
+        ),
+        "running": (
+            "QueuedRun",
+            "RunEvent",
+            "RunObserver",
+            "RunOptions",
+            "RunPhase",
+            "RunResult",
+            "RunWarning",
+            "SlurmOptions",
+            "run",
+            "submit_run",
+        ),
+        "skipjack.fleet.records": ("JobKind",),
+        "skipjack.fleet.release.compare.comparing": ("CompareOptions", "Comparison"),
+        "skipjack.fleet.release.compare.gates": ("Gate",),
+        "skipjack.fleet.release.export.publishing": ("Exported",),
+        "skipjack.fleet.release.formats": ("Alias",),
+        "skipjack.fleet.release.promote.gathering": ("Choice",),
+        "skipjack.fleet.release.promote.merging": ("Rule",),
+        "skipjack.fleet.release.promote.promoting": ("Promoted",),
+        "skipjack.fleet.release.promote.promotions": ("Promotion",),
+        "skipjack.fleet.states": ("State",),
+        "skipjack.interop": ("NotApplicable",),
+        "sweeping": ("SweepFileRequest", "SweepSettings", "foresee_sweep", "sweep"),
+        "tuning": ("TuneRequest", "TuneRun", "tune"),
+        "verifying": ("VerifyRequest", "verify"),
+    },
+)
+"""A program that asks for the status of jobs loads no compiler."""

@@ -1,6 +1,6 @@
 """What is known: the best config and the ranked solvers of each problem and class of device."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skipjack.bank.bank import FILE_NAME, REMOVED, Bank, Changes, next_best
 from skipjack.bank.entry import FIND, PERF, BankEntry, Key, key_of, pinned_kind
@@ -25,6 +25,7 @@ from skipjack.bank.layers import (
     layers_of,
     system_dir_of,
 )
+from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
     from skipjack.bank.entry_json import printed_entry
@@ -100,37 +101,16 @@ __all__ = [
     "write_shipped",
 ]
 
-
-_HOMES = {
-    "KernelDb": "kernel_db",
-    "KernelRecord": "kernel_db",
-    "Outline": "outline",
-    "SOURCE": "shipping",
-    "Toolchain": "staleness",
-    "distance": "nearness",
-    "family_of": "outline",
-    "gain_of": "kernel_db",
-    "check_processors": "merging",
-    "merged": "merging",
-    "nearest": "nearness",
-    "on_device": "merging",
-    "printed_entry": "entry_json",
-    "processors_of": "outline",
-    "read_bank": "merging",
-    "short_entry": "shipping",
-    "size_doublings": "nearness",
-    "stale_reason": "staleness",
-    "union": "merging",
-    "write_bank": "merging",
-    "write_kernel_db": "kernel_db",
-    "write_shipped": "shipping",
-}
-"""What a lookup does not need, SQLite among it, and the modules to load when it is asked for."""
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"skipjack.bank.{_HOMES[name]}"), name)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "entry_json": ("printed_entry",),
+        "kernel_db": ("KernelDb", "KernelRecord", "gain_of", "write_kernel_db"),
+        "merging": ("check_processors", "merged", "on_device", "read_bank", "union", "write_bank"),
+        "nearness": ("distance", "nearest", "size_doublings"),
+        "outline": ("Outline", "family_of", "processors_of"),
+        "shipping": ("SOURCE", "short_entry", "write_shipped"),
+        "staleness": ("Toolchain", "stale_reason"),
+    },
+)
+"""A lookup needs none of these, nor SQLite."""

@@ -1,6 +1,8 @@
 """What records look like: tables for people, and one envelope of JSON for machines."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
     from skipjack.report.render import TableColumn, envelope, print_json, print_rows, say, warn
@@ -8,11 +10,11 @@ if TYPE_CHECKING:
 
 __all__ = ["TableColumn", "envelope", "print_fields", "print_json", "print_rows", "say", "warn"]
 
-
-def __getattr__(name: str) -> Any:
-    """Load what is asked for when it is first used: who shows nothing needs no tables."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from skipjack.report import render, screen
-
-    return getattr(screen if name == "print_fields" else render, name)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "render": ("TableColumn", "envelope", "print_json", "print_rows", "say", "warn"),
+        "screen": ("print_fields",),
+    },
+)
+"""A command that shows nothing needs no tables."""

@@ -1,7 +1,8 @@
 """Solvers: what can be built and run, one folder for each way of building."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
     from skipjack.solvers.identity import (
@@ -103,19 +104,52 @@ __all__ = [
     "spelled_pins",
     "vendors_for",
 ]
-_MODULES = ("solver", "registry", "identity", "pinning")
-"""Where the names are, in the order in which they are looked for: the cheapest to load first."""
 
-
-def __getattr__(name: str) -> Any:
-    """Load what is asked for when it is first used: schedules are imported without any of it."""
-    if name in __all__:
-        for module in _MODULES:
-            found = vars(import_module(f"skipjack.solvers.{module}"))
-            if name in found:
-                return found[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "identity": ("build_identity", "definition_digest", "source_key"),
+        "pinning": ("named_pins", "pinned_solvers", "pinned_space", "read_pins", "spelled_pins"),
+        "registry": (
+            "EXAMPLE_GPUS",
+            "building_for",
+            "building_solvers",
+            "driven_elsewhere",
+            "every",
+            "find_solver",
+            "for_gpus_alone",
+            "installed",
+            "is_for",
+            "is_known",
+            "names",
+            "only_built_in",
+            "only_solvers",
+            "refusal",
+            "refusal_of_all",
+            "register",
+            "solver_for",
+            "solvers_for",
+            "vendors_for",
+        ),
+        "solver": (
+            "ABI",
+            "Blob",
+            "BuildingSolver",
+            "DrivingSolver",
+            "GpuFunctionSolver",
+            "GpuVendorSolver",
+            "ImportingSolver",
+            "LooseSolver",
+            "NativeVendorSolver",
+            "RacingSolver",
+            "ResultCall",
+            "Slot",
+            "Solver",
+            "Source",
+            "SourceAware",
+            "VendorSolver",
+            "slack_of",
+        ),
+    },
+)
+"""Schedules are imported without any of these."""

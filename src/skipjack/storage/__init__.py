@@ -1,6 +1,8 @@
 """Files that survive crashes, full disks and many processes: what ledger and bank stand on."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
     from skipjack.storage.appending import AppendedFile
@@ -52,30 +54,28 @@ __all__ = [
     "write_failure",
     "write_synced",
 ]
-_HOMES = {
-    "appending": ("AppendedFile",),
-    "artifacts": (
-        *("ARTIFACTS", "ArtifactStore", "KernelStore", "MemoryArtifacts"),
-        *("StoredArtifact", "mark_used"),
-    ),
-    "atomic": ("atomic_replacement", "atomic_write", "write_synced"),
-    "clock": ("Clock", "timestamp", "utc_now"),
-    "damage": ("set_aside",),
-    "directory": ("can_create_in", "ensure_directory", "output_directory", "user_directory"),
-    "failure": ("write_failure",),
-    "litter": ("sweep",),
-    "lock": ("FileLock",),
-    "mounts": ("is_network_file_system",),
-    "sqlite_files": ("read_only_uri",),
-}
-"""Modules and their names, loaded when asked for: a program that looks things up needs few."""
 
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    for home, names in _HOMES.items():
-        if name in names:
-            found = globals()[name] = getattr(import_module(f"skipjack.storage.{home}"), name)
-            return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "appending": ("AppendedFile",),
+        "artifacts": (
+            "ARTIFACTS",
+            "ArtifactStore",
+            "KernelStore",
+            "MemoryArtifacts",
+            "StoredArtifact",
+            "mark_used",
+        ),
+        "atomic": ("atomic_replacement", "atomic_write", "write_synced"),
+        "clock": ("Clock", "timestamp", "utc_now"),
+        "damage": ("set_aside",),
+        "directory": ("can_create_in", "ensure_directory", "output_directory", "user_directory"),
+        "failure": ("write_failure",),
+        "litter": ("sweep",),
+        "lock": ("FileLock",),
+        "mounts": ("is_network_file_system",),
+        "sqlite_files": ("read_only_uri",),
+    },
+)
+"""A program that looks things up needs few of them."""

@@ -3,8 +3,9 @@
 What a sweep file needs for a search of its own is here by name.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from skipjack.lazy_names import lazy
 from skipjack.search.scripted import (
     Bisect,
     Boundary,
@@ -50,23 +51,15 @@ __all__ = [
     "Step",
     "do_send",
 ]
-_HOMES = {
-    "Foreseen": "foreseeing",
-    "SweepObserver": "progress",
-    "SweepResult": "result",
-    "SweepSetup": "setting_up",
-    "foresee": "foreseeing",
-    "past_runs": "running",
-    "run_commands": "running",
-    "set_up": "setting_up",
-}
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "foreseeing": ("Foreseen", "foresee"),
+        "progress": ("SweepObserver",),
+        "result": ("SweepResult",),
+        "running": ("past_runs", "run_commands"),
+        "setting_up": ("SweepSetup", "set_up"),
+    },
+)
 """For programs that run sweeps; a sweep file, which imports this package, loads none of them."""
-
-
-def __getattr__(name: str) -> Any:
-    """Load what is asked for when it is first used."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -3,14 +3,14 @@
 `LocalEngine` and `RayEngine` are imported when they are asked for.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skipjack.fleet.engine import Done, Engine, Host, RunningLog, Slot
 from skipjack.fleet.records import Plan
 from skipjack.fleet.states import Stage
 from skipjack.fleet.task import Outcome, Task
 from skipjack.fleet.worker_log import captured_log
+from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
     from skipjack.fleet.engines.local import LocalEngine
@@ -30,10 +30,7 @@ __all__ = [
     "Task",
     "captured_log",
 ]
-_MODULES = {"LocalEngine": "local", "RayEngine": "ray_engine"}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__, __dir__ = lazy(
+    __name__, {"local": ("LocalEngine",), "ray_engine": ("RayEngine",)}
+)

@@ -5,7 +5,9 @@
 ...     store.jobs.counts(label="resnet")
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
     from skipjack.fleet.records import Claim, Label, Settlement, Want
@@ -26,29 +28,6 @@ if TYPE_CHECKING:
     from skipjack.fleet.store.results import Results
     from skipjack.fleet.store.store import Store
 
-_HOMES = {
-    "claims.artifacts": ("Fetched",),
-    "claims.bundling": ("Bundles", "Page", "Received", "Reception", "Wanted"),
-    "claims.queue": ("Queue",),
-    "jobs.jobs": ("AddedJobs", "JobResult"),
-    "jobs.labels": ("LabelSummary",),
-    "jobs.problem_list": ("DeviceResult", "ListedProblem", "ProblemFilter"),
-    "jobs.problems": ("Added", "NewProblem", "ProblemRow", "Provenance"),
-    "jobs.repositories": ("Jobs", "Labels", "Problems"),
-    "jobs.stories": ("LogText",),
-    "jobs.verdicts": ("JobVerdict",),
-    "machines.devices": ("SeenClass",),
-    "machines.repositories": ("Machines", "Registrations"),
-    "opening": ("open_store", "upgrade"),
-    "results": ("Results",),
-    "store": ("Store",),
-}
-"""Names by the module that has them: whoever needs a record loads no SQLAlchemy."""
-_RECORDS = {
-    "records": ("Claim", "Label", "Settlement", "Want"),
-    "states": ("Built", "Failed", "State", "Told"),
-}
-"""Likewise of what the methods of repositories take, in modules of the fleet."""
 __all__ = [
     "Added",
     "AddedJobs",
@@ -89,19 +68,26 @@ __all__ = [
     "upgrade",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Load what is asked for when it is first used."""
-    homes = {f"{__name__}.{module}": names for module, names in _HOMES.items()}
-    homes |= {f"skipjack.fleet.{module}": names for module, names in _RECORDS.items()}
-    home = next((module for module, names in homes.items() if name in names), None)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    found = globals()[name] = getattr(import_module(home), name)
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "claims.artifacts": ("Fetched",),
+        "claims.bundling": ("Bundles", "Page", "Received", "Reception", "Wanted"),
+        "claims.queue": ("Queue",),
+        "jobs.jobs": ("AddedJobs", "JobResult"),
+        "jobs.labels": ("LabelSummary",),
+        "jobs.problem_list": ("DeviceResult", "ListedProblem", "ProblemFilter"),
+        "jobs.problems": ("Added", "NewProblem", "ProblemRow", "Provenance"),
+        "jobs.repositories": ("Jobs", "Labels", "Problems"),
+        "jobs.stories": ("LogText",),
+        "jobs.verdicts": ("JobVerdict",),
+        "machines.devices": ("SeenClass",),
+        "machines.repositories": ("Machines", "Registrations"),
+        "opening": ("open_store", "upgrade"),
+        "results": ("Results",),
+        "store": ("Store",),
+        "skipjack.fleet.records": ("Claim", "Label", "Settlement", "Want"),
+        "skipjack.fleet.states": ("Built", "Failed", "State", "Told"),
+    },
+)
+"""A program that needs only a record loads no SQLAlchemy."""

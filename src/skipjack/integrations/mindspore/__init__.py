@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skipjack.integrations.mindspore.modes import (
     AUTO_TUNE_MODES,
@@ -18,6 +18,7 @@ from skipjack.integrations.mindspore.variables import (
     AutoTuneVariables,
     read_variables,
 )
+from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
     from skipjack.integrations.mindspore.context import get_context, set_context
@@ -37,11 +38,5 @@ __all__ = [
     "set_context",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    # The context needs the hook, which needs the rest of this.
-    if name in ("get_context", "set_context"):
-        from skipjack.integrations.mindspore import context
-
-        return getattr(context, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazy(__name__, {"context": ("get_context", "set_context")})
+"""The context needs the hook, which needs the rest of this."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
     from skipjack.integrations.torch.decisions import TorchDecision, TorchStatus
@@ -45,27 +47,22 @@ __all__ = [
     "start_in_program",
     "why_unknown",
 ]
-_HOMES = {
-    "decisions": ("TorchDecision", "TorchStatus"),
-    "enabling": ("autotune", "disable", "enable", "is_enabled"),
-    "reporting": ("TorchReport", "report"),
-    "result_file": ("ReadResult", "ResultRow", "read_result"),
-    "results": (
-        *("RESULT_PATH_VARIABLE", "RESULT_VARIABLE", "STARTED_VARIABLE"),
-        *("ResultWish", "keep_results"),
-    ),
-    "signatures": ("why_unknown",),
-    "starting": ("OPERATIONS_VARIABLE", "operations", "start_in_program"),
-}
-"""Modules and their names, loaded when asked for."""
 
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    for home, names in _HOMES.items():
-        if name in names:
-            module = import_module(f"skipjack.integrations.torch.{home}")
-            found = globals()[name] = getattr(module, name)
-            return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "decisions": ("TorchDecision", "TorchStatus"),
+        "enabling": ("autotune", "disable", "enable", "is_enabled"),
+        "reporting": ("TorchReport", "report"),
+        "result_file": ("ReadResult", "ResultRow", "read_result"),
+        "results": (
+            "RESULT_PATH_VARIABLE",
+            "RESULT_VARIABLE",
+            "ResultWish",
+            "STARTED_VARIABLE",
+            "keep_results",
+        ),
+        "signatures": ("why_unknown",),
+        "starting": ("OPERATIONS_VARIABLE", "operations", "start_in_program"),
+    },
+)

@@ -1,7 +1,8 @@
 """From configs to kernels that were verified on this machine, before, now or beside the program."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
     from skipjack.runtime.checks.beside import (
@@ -46,27 +47,23 @@ __all__ = [
     "solver_of",
     "usable",
 ]
-_HOMES = {
-    "beside": ("KernelCheck", "StillCheckingError", "checked_beside", "forget_checks"),
-    "entry_code": (
-        "Usable",
-        "UselessEntryError",
-        "candidate_code",
-        "code_of",
-        "reason_of",
-        "solver_of",
-        "usable",
-    ),
-    "guess_records": ("GUESSES", "Guess", "TimedGuesses", "read_guesses"),
-    "guesses": ("FastestGuess", "fastest_guess"),
-    "on_gpu": ("build_for_gpu", "fault_on_gpu"),
-    "shipped": ("shipped_build",),
-}
-"""Modules and their names, loaded when asked for."""
 
-
-def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f"skipjack.runtime.checks.{home}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "beside": ("KernelCheck", "StillCheckingError", "checked_beside", "forget_checks"),
+        "entry_code": (
+            "Usable",
+            "UselessEntryError",
+            "candidate_code",
+            "code_of",
+            "reason_of",
+            "solver_of",
+            "usable",
+        ),
+        "guess_records": ("GUESSES", "Guess", "TimedGuesses", "read_guesses"),
+        "guesses": ("FastestGuess", "fastest_guess"),
+        "on_gpu": ("build_for_gpu", "fault_on_gpu"),
+        "shipped": ("shipped_build",),
+    },
+)

@@ -13,7 +13,9 @@ Any number of processes write into one dump: counts add up, and every file is wh
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
     from skipjack.runtime.dumps.dump import Dump, PassedCalls, read_passed
@@ -45,24 +47,20 @@ __all__ = [
     "read_dumped",
     "read_passed",
 ]
-_HOMES = {
-    "dump": ("Dump", "PassedCalls", "read_passed"),
-    "problem": (
-        *("DefaultKernel", "DumpContents", "DumpedProblem"),
-        *("folder_name", "read_dump", "read_dumped"),
-    ),
-    "switch": ("DEFAULT_FOLDER", "PATH_VARIABLE", "dump_folder"),
-    "worth": ("ValuedProblem", "is_tuned", "most_valuable_first"),
-}
-"""Modules and their names, loaded when asked for."""
 
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    for home, names in _HOMES.items():
-        if name in names:
-            module = import_module(f"skipjack.runtime.dumps.{home}")
-            found = globals()[name] = getattr(module, name)
-            return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "dump": ("Dump", "PassedCalls", "read_passed"),
+        "problem": (
+            "DefaultKernel",
+            "DumpContents",
+            "DumpedProblem",
+            "folder_name",
+            "read_dump",
+            "read_dumped",
+        ),
+        "switch": ("DEFAULT_FOLDER", "PATH_VARIABLE", "dump_folder"),
+        "worth": ("ValuedProblem", "is_tuned", "most_valuable_first"),
+    },
+)

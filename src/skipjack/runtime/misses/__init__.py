@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from skipjack.lazy_names import lazy
 from skipjack.runtime.policy import FLEET, RECORD, on_miss
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from skipjack.runtime.misses.recording import flush
 
 __all__ = ["MissFile", "MissedProblem", "flush", "note"]
-_HOMES = {"MissFile": "file", "MissedProblem": "file", "flush": "recording"}
 
 
 def note(question: Question, answer: LookupAnswer | None) -> None:
@@ -31,11 +31,10 @@ def note(question: Question, answer: LookupAnswer | None) -> None:
     record(question, answer, to_fleet=wish == FLEET)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    module = import_module(f"skipjack.runtime.misses.{_HOMES[name]}")
-    found = globals()[name] = getattr(module, name)
-    return found
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "file": ("MissFile", "MissedProblem"),
+        "recording": ("flush",),
+    },
+)

@@ -4,7 +4,9 @@ A lookup under a policy that measures asks a process that is kept for that (`cli
 engine of ``skipjack tune`` (`skipjack.tuning.online` is the other side).
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
     from skipjack.runtime.online.account import FOLDER, RegretAccount, account_of_program
@@ -58,24 +60,24 @@ __all__ = [
     "tuned_here",
     "tuning_process",
 ]
-_HOMES = {
-    "account": ("FOLDER", "RegretAccount", "account_of_program"),
-    "client": ("TuningProcess", "tuning_process"),
-    "command_log": ("command_line", "log_command"),
-    "request": ("FAILED", "FIND", "LATE", "PROPOSE", "TUNE", "SearchAnswer", "SearchRequest"),
-    "sampling": ("CallMeter", "CallSampler", "sampled"),
-    "searching": ("counts", "failure_of", "foretold", "is_asked_for", "search_of", "tuned_here"),
-    "turns": ("TurnTimeoutError", "is_recording", "one_at_a_time"),
-}
-"""Modules and their names, loaded when asked for: a program that reads banks needs none."""
 
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    for home, names in _HOMES.items():
-        if name in names:
-            module = import_module(f"skipjack.runtime.online.{home}")
-            found = globals()[name] = getattr(module, name)
-            return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "account": ("FOLDER", "RegretAccount", "account_of_program"),
+        "client": ("TuningProcess", "tuning_process"),
+        "command_log": ("command_line", "log_command"),
+        "request": ("FAILED", "FIND", "LATE", "PROPOSE", "SearchAnswer", "SearchRequest", "TUNE"),
+        "sampling": ("CallMeter", "CallSampler", "sampled"),
+        "searching": (
+            "counts",
+            "failure_of",
+            "foretold",
+            "is_asked_for",
+            "search_of",
+            "tuned_here",
+        ),
+        "turns": ("TurnTimeoutError", "is_recording", "one_at_a_time"),
+    },
+)
+"""A program that only reads banks needs none of them."""
