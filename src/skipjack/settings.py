@@ -80,15 +80,9 @@ def _log_level(value: object) -> str:
     return level
 
 
-def _directory(value: object) -> Path | None:
+def _path(value: object) -> Path:
     if not isinstance(value, str | Path):
-        raise ValueError("write the path of a directory")
-    return expanded(value).absolute()
-
-
-def _program(value: object) -> Path | None:
-    if not isinstance(value, str | Path):
-        raise ValueError("write the path of a program")
+        raise ValueError('write a path, as "/data/skipjack"')
     return expanded(value).absolute()
 
 
@@ -202,16 +196,16 @@ def _seconds(value: object) -> float:
     return seconds
 
 
-USER_DIR = Variable("SKIPJACK_USER_DB_PATH", _directory, "`~/.local/share/skipjack`")
+USER_DIR = Variable("SKIPJACK_USER_DB_PATH", _path, "`~/.local/share/skipjack`")
 """The directory of ledger, bank and artifacts."""
 BANKS = Variable("SKIPJACK_BANKS", _banks, "none", "banks")
 """Banks that a lookup asks behind the user's."""
 SYSTEM_DIR = Variable(
-    "SKIPJACK_SYSTEM_DB_PATH", _directory, "the bank that comes with Skipjack", "system_dir"
+    "SKIPJACK_SYSTEM_DB_PATH", _path, "the bank that comes with Skipjack", "system_dir"
 )
 """The directory of the system bank."""
 CACHE_DIR = Variable(
-    "SKIPJACK_CUSTOM_CACHE_DIR", _directory, "`artifacts` in the user directory", "cache_dir"
+    "SKIPJACK_CUSTOM_CACHE_DIR", _path, "`artifacts` in the user directory", "cache_dir"
 )
 """The directory of the kernel cache."""
 CACHE_LIMIT = Variable("SKIPJACK_CACHE_LIMIT", _byte_count, "`1 GiB`", "cache_limit")
@@ -226,15 +220,13 @@ BUILD_WORKERS = Variable(
 """Processes that compile, at most four for each core."""
 MAX_GFLOPS = Variable("MAX_GFLOPS", _gflops, "the peak that was measured", "max_gflops")
 """What the device reaches at most, for games of loops."""
-TVM_PYTHON = Variable(
-    "SKIPJACK_TVM_PYTHON", _program, "this one, or that of `make tvm`", "tvm_python"
-)
+TVM_PYTHON = Variable("SKIPJACK_TVM_PYTHON", _path, "this one, or that of `make tvm`", "tvm_python")
 """The Python that has TVM."""
 CPU_LEVEL = Variable("SKIPJACK_CPU_LEVEL", str, "all that it has")
 """The highest level of this CPU's instruction set to use."""
 CORE = Variable("SKIPJACK_CORE", _core, "the last usable one", "core")
 """The core to time on."""
-LOCK_DIR = Variable("SKIPJACK_LOCK_DIR", _directory, "`/tmp/skipjack-locks`")
+LOCK_DIR = Variable("SKIPJACK_LOCK_DIR", _path, "`/tmp/skipjack-locks`")
 """The folder of device locks, the same for all who share the devices."""
 PLUGINS = Variable("SKIPJACK_PLUGINS", _plugins, "none", "plugins")
 """Modules or .py files that register operations, solvers or searchers."""
@@ -258,7 +250,7 @@ TORCH_OPS = Variable("SKIPJACK_TORCH_OPS", str, "all")
 """Operations of PyTorch that are tuned, with commas between them."""
 TUNE_RESULT = Variable("SKIPJACK_TUNE_RESULT", str, "`0`")
 """1: the result file is written whatever the policy is."""
-TUNE_RESULT_PATH = Variable("SKIPJACK_TUNE_RESULT_PATH", _directory, "the working directory")
+TUNE_RESULT_PATH = Variable("SKIPJACK_TUNE_RESULT_PATH", _path, "the working directory")
 """The directory of the result file."""
 ON_MISS = Variable("SKIPJACK_ON_MISS", str, "`ignore`")
 """What becomes of problems that no bank knows."""
@@ -266,11 +258,9 @@ PROGRAM = Variable("SKIPJACK_PROGRAM", str, "the launcher's")
 """A name that all ranks of a program have, and no other program."""
 DB = Variable("SKIPJACK_DB", str, "a file in the user directory")
 """The URL of the fleet's database."""
-DB_PASSWORD_FILE = Variable(
-    "SKIPJACK_DB_PASSWORD_FILE", _directory, "the password in the URL, if any"
-)
+DB_PASSWORD_FILE = Variable("SKIPJACK_DB_PASSWORD_FILE", _path, "the password in the URL, if any")
 """The file that holds the database's password."""
-FLEET_KEY = Variable("SKIPJACK_FLEET_KEY", _directory, "`fleet.key` in the user directory")
+FLEET_KEY = Variable("SKIPJACK_FLEET_KEY", _path, "`fleet.key` in the user directory")
 """The file of the key that seals machine code of the fleet."""
 MACHINE = Variable("SKIPJACK_MACHINE", str, "its host name")
 """This machine's name in the fleet."""
@@ -280,7 +270,7 @@ REMOTE_PYTHON = Variable("SKIPJACK_REMOTE_PYTHON", str, "`python3`")
 """The interpreter of machines that were registered without one."""
 CONTAINER_ENGINE = Variable("SKIPJACK_CONTAINER_ENGINE", str, "docker, else podman")
 """Docker or podman, by name or path."""
-MIOPEN_DRIVER = Variable("SKIPJACK_MIOPEN_DRIVER", _program, "on `PATH`, or in `/opt/rocm/bin`")
+MIOPEN_DRIVER = Variable("SKIPJACK_MIOPEN_DRIVER", _path, "on `PATH`, or in `/opt/rocm/bin`")
 """The path of MIOpenDriver."""
 MIOPEN_TIMEOUT_S = Variable(
     "SKIPJACK_MIOPEN_TIMEOUT_S", _seconds, "4 hours for a search, else 30 minutes"
@@ -288,7 +278,7 @@ MIOPEN_TIMEOUT_S = Variable(
 """Seconds that one run of MIOpenDriver may take."""
 ENABLE_TUNE_DUMP = Variable("ENABLE_TUNE_DUMP", str, "`False`")
 """Whether a program's problems are dumped to be tuned later."""
-TUNE_DUMP_PATH = Variable("TUNE_DUMP_PATH", _directory, "`tune_dump` in the working directory")
+TUNE_DUMP_PATH = Variable("TUNE_DUMP_PATH", _path, "`tune_dump` in the working directory")
 """The directory that problems are dumped to."""
 PLUGIN_FOLDERS = Variable("SKIPJACK_PLUGIN_FOLDERS", str, internal=True)
 """Where workers look last for modules that are plug-ins."""

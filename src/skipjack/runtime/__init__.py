@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from skipjack.runtime.library_kernel import LibraryKernel
     from skipjack.runtime.placing import NoGpuError, place
     from skipjack.runtime.policy import (
-        ENFORCE_VARIABLE,
         POLICY_ARGUMENTS,
         TuningPolicy,
         current_policy,
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from skipjack.runtime.verified import VerifiedKernel, VerifiedKernels, entry_key, kernel_key
 
 __all__ = [
-    "ENFORCE_VARIABLE",
     "POLICY_ARGUMENTS",
     "Banked",
     "BoundKernel",
@@ -107,7 +105,6 @@ __getattr__, __dir__ = lazy(
         "library_kernel": ("LibraryKernel",),
         "placing": ("NoGpuError", "place"),
         "policy": (
-            "ENFORCE_VARIABLE",
             "POLICY_ARGUMENTS",
             "TuningPolicy",
             "current_policy",

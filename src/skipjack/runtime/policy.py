@@ -44,21 +44,13 @@ from skipjack.settings import (
 
 log = logging.getLogger(__name__)
 
-ENFORCE_VARIABLE = FIND_ENFORCE.name
-FIND_MODE_VARIABLE = FIND_MODE.name
-SECONDS_VARIABLE = TUNING_SECONDS.name
-BACKGROUND_VARIABLE = TUNING_BACKGROUND.name
-REGRET_VARIABLE = REGRET.name
-SEARCHERS_VARIABLE = TUNING_SEARCHERS.name
-ON_MISS_VARIABLE = ON_MISS.name
-COMMANDS_VARIABLE = ENABLE_LOGGING_CMD.name
 _VARIABLES = {
-    "mode": ENFORCE_VARIABLE,
-    "find_mode": FIND_MODE_VARIABLE,
-    "seconds": SECONDS_VARIABLE,
-    "background": BACKGROUND_VARIABLE,
-    "regret": REGRET_VARIABLE,
-    "searchers": SEARCHERS_VARIABLE,
+    "mode": FIND_ENFORCE.name,
+    "find_mode": FIND_MODE.name,
+    "seconds": TUNING_SECONDS.name,
+    "background": TUNING_BACKGROUND.name,
+    "regret": REGRET.name,
+    "searchers": TUNING_SEARCHERS.name,
 }
 """Where the environment has what are arguments in code."""
 POLICY_ARGUMENTS = {name: f"the argument {name}" for name in _VARIABLES}
@@ -185,14 +177,14 @@ def on_miss() -> str:
     ``ignore``, ``record``, ``tune`` or ``fleet``. ``tune`` is the policy ``incremental`` where
     nobody has chosen another.
     """
-    return _checked(ON_MISS_VARIABLE, ON_MISS.text() or IGNORE, _wish, IGNORE)
+    return _checked(ON_MISS.name, ON_MISS.text() or IGNORE, _wish, IGNORE)
 
 
 @functools.cache
 def logs_commands() -> bool:
     """Whether lookups write down how to tune what they are asked for; read once a process."""
     given = ENABLE_LOGGING_CMD.text() or False
-    return _checked(COMMANDS_VARIABLE, given, _flag, False)
+    return _checked(ENABLE_LOGGING_CMD.name, given, _flag, False)
 
 
 def set_tuning_policy(
@@ -310,7 +302,7 @@ def policy_variables(
             raise UsageError(f"{names[name]} is {value!r}, which means nothing: {said}") from None
         found[_VARIABLES[name]] = str(value)
     if searchers is not None:
-        found[SEARCHERS_VARIABLE] = spelled_searchers(tuple(searchers.items()))
+        found[TUNING_SEARCHERS.name] = spelled_searchers(tuple(searchers.items()))
     return found
 
 

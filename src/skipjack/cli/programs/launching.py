@@ -25,16 +25,10 @@ from skipjack.integrations.mindspore import (
     read_variables,
     searchers_of,
 )
-from skipjack.integrations.torch import (
-    OPERATIONS_VARIABLE,
-    RESULT_VARIABLE,
-    STARTED_VARIABLE,
-    operations,
-    why_unknown,
-)
-from skipjack.runtime import ENFORCE_VARIABLE, make_policy, policy_variables
-from skipjack.runtime.dumps import PATH_VARIABLE, dump_folder
-from skipjack.settings import FIND_ENFORCE
+from skipjack.integrations.torch import operations, why_unknown
+from skipjack.runtime import make_policy, policy_variables
+from skipjack.runtime.dumps import dump_folder
+from skipjack.settings import FIND_ENFORCE, TORCH_OPS, TORCH_STARTED, TUNE_DUMP_PATH, TUNE_RESULT
 
 AUTOLOAD_VARIABLE = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 NOT_FOUND, NOT_RUNNABLE = 127, 126
@@ -85,7 +79,7 @@ def _variables(request: ProgramRequest, theirs: AutoTuneVariables) -> dict[str, 
     """What was asked for by options, then by AutoTune's variables."""
     searchers = None if request.mode is None else searchers_of(request.mode)
     usual = (FIND_ENFORCE.text() or None) if searchers is None else mode_policy(searchers)
-    names = _OPTIONS if request.policy else _OPTIONS | {"mode": ENFORCE_VARIABLE}
+    names = _OPTIONS if request.policy else _OPTIONS | {"mode": FIND_ENFORCE.name}
     found = theirs.variables | policy_variables(
         theirs.policy(request.policy or usual),
         seconds=request.seconds,
@@ -96,21 +90,21 @@ def _variables(request: ProgramRequest, theirs: AutoTuneVariables) -> dict[str, 
     )
     if searchers is not None and request.policy:
         _check_agreement(request.mode, bool(searchers), request.policy)
-    _say_what_has_no_effect(request, found.get(ENFORCE_VARIABLE))
+    _say_what_has_no_effect(request, found.get(FIND_ENFORCE.name))
     if request.ops is not None:
         unknown = map(why_unknown, operations(request.ops) or ())
         if sentence := next(filter(None, unknown), ""):
             raise UsageError(f"--ops: {sentence}")
-        found[OPERATIONS_VARIABLE] = request.ops
+        found[TORCH_OPS.name] = request.ops
     if request.result:
-        found[RESULT_VARIABLE] = "1"
+        found[TUNE_RESULT.name] = "1"
     if folder := dump_folder():
-        found[PATH_VARIABLE] = str(folder)  # wherever the program and its children go
+        found[TUNE_DUMP_PATH.name] = str(folder)  # wherever the program and its children go
     return found | {
         HOOK_VARIABLE: "1",
         AUTOLOAD_VARIABLE: "1",
         # This process becomes the program: whoever has its id is not a child.
-        STARTED_VARIABLE: f"{os.getpid()}:{time.monotonic():.3f}",
+        TORCH_STARTED.name: f"{os.getpid()}:{time.monotonic():.3f}",
     }
 
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from skipjack.errors import UsageError
-from skipjack.settings import BUILD_WORKERS, USER_DIR, expanded
+from skipjack.settings import BUILD_WORKERS, TORCH_OPS, TUNE_RESULT_PATH, USER_DIR, expanded
 
 VARIABLES = (
     *("TUNE_BANK_PATH", "REPEAT_TUNE", "ENABLE_TUNE_BANK", "TUNE_OPS_NAME"),
@@ -35,7 +35,6 @@ VARIABLES = (
     *("ASCEND_DEVICE_ID", "ASCEND_WORK_PATH"),
 )
 OFF, DB, INCREMENTAL, EXHAUSTIVE = "off", "db", "incremental", "exhaustive"
-BUILD_VARIABLE = BUILD_WORKERS.name
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 _MOST_COMPILERS = 32
 
@@ -128,9 +127,7 @@ def _reads_banks(value: str, found: AutoTuneVariables, _: Mapping[str, str]) -> 
 
 
 def _operations(value: str, found: AutoTuneVariables, _: Mapping[str, str]) -> None:
-    from skipjack.integrations.torch import OPERATIONS_VARIABLE
-
-    found.variables[OPERATIONS_VARIABLE] = value
+    found.variables[TORCH_OPS.name] = value
 
 
 def _dump(value: str, found: AutoTuneVariables, _: Mapping[str, str]) -> None:
@@ -141,7 +138,7 @@ def _compilers(value: str, found: AutoTuneVariables, _: Mapping[str, str]) -> No
     count = int(value) if value.isascii() and value.isdigit() and len(value) < 4 else -1
     if not 0 <= count <= _MOST_COMPILERS:
         raise UsageError(f"write a number from 0 to {_MOST_COMPILERS}")
-    found.variables[BUILD_VARIABLE] = str(max(1, count))
+    found.variables[BUILD_WORKERS.name] = str(max(1, count))
 
 
 def _device(value: str, found: AutoTuneVariables, environment: Mapping[str, str]) -> None:
@@ -154,9 +151,7 @@ def _device(value: str, found: AutoTuneVariables, environment: Mapping[str, str]
 
 
 def _work(value: str, found: AutoTuneVariables, _: Mapping[str, str]) -> None:
-    from skipjack.integrations.torch import RESULT_PATH_VARIABLE
-
-    found.variables[RESULT_PATH_VARIABLE] = str(_directory(value))
+    found.variables[TUNE_RESULT_PATH.name] = str(_directory(value))
 
 
 _READERS = {

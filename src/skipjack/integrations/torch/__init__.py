@@ -12,24 +12,16 @@ if TYPE_CHECKING:
     from skipjack.integrations.torch.reporting import TorchReport, report
     from skipjack.integrations.torch.result_file import ReadResult, ResultRow, read_result
     from skipjack.integrations.torch.results import (
-        RESULT_PATH_VARIABLE,
-        RESULT_VARIABLE,
-        STARTED_VARIABLE,
         ResultWish,
         keep_results,
     )
     from skipjack.integrations.torch.signatures import why_unknown
     from skipjack.integrations.torch.starting import (
-        OPERATIONS_VARIABLE,
         operations,
         start_in_program,
     )
 
 __all__ = [
-    "OPERATIONS_VARIABLE",
-    "RESULT_PATH_VARIABLE",
-    "RESULT_VARIABLE",
-    "STARTED_VARIABLE",
     "ReadResult",
     "ResultRow",
     "ResultWish",
@@ -56,13 +48,10 @@ __getattr__, __dir__ = lazy(
         "reporting": ("TorchReport", "report"),
         "result_file": ("ReadResult", "ResultRow", "read_result"),
         "results": (
-            "RESULT_PATH_VARIABLE",
-            "RESULT_VARIABLE",
             "ResultWish",
-            "STARTED_VARIABLE",
             "keep_results",
         ),
         "signatures": ("why_unknown",),
-        "starting": ("OPERATIONS_VARIABLE", "operations", "start_in_program"),
+        "starting": ("operations", "start_in_program"),
     },
 )

@@ -27,18 +27,12 @@ from skipjack.integrations.torch.result_file import (
 )
 from skipjack.processes import began
 from skipjack.runtime.dumps import dump_folder
-from skipjack.settings import TORCH_STARTED, TUNE_RESULT, TUNE_RESULT_PATH, load_settings
+from skipjack.settings import TORCH_STARTED, TUNE_RESULT_PATH, load_settings
 
 log = logging.getLogger(__name__)
 
-STARTED_VARIABLE = TORCH_STARTED.name
-"""Id of the process that is the program itself, and when it began by the monotonic clock."""
-RESULT_VARIABLE = TUNE_RESULT.name
-"""``1``: the result file is written whatever the policy is."""
 _OFF, _CLEAN = "off", "clean"
 """Policies: PyTorch computes everything, and what is known is removed."""
-RESULT_PATH_VARIABLE = TUNE_RESULT_PATH.name
-"""The directory that it is written to; otherwise the one that the program was started in."""
 _PAUSE_S = 0.5
 """Between two versions of the file."""
 

@@ -8,9 +8,6 @@ from skipjack.runtime import current_policy
 from skipjack.runtime.dumps import dump_folder
 from skipjack.settings import TORCH_OPS, TUNE_RESULT
 
-OPERATIONS_VARIABLE = TORCH_OPS.name
-"""PyTorch's operations that are hooked, with commas between them; all if it is not set."""
-
 
 def start_in_program() -> None:
     """Enable the hook with the policy and the operations that the environment names."""

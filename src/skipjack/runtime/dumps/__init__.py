@@ -27,12 +27,11 @@ if TYPE_CHECKING:
         read_dump,
         read_dumped,
     )
-    from skipjack.runtime.dumps.switch import DEFAULT_FOLDER, PATH_VARIABLE, dump_folder
+    from skipjack.runtime.dumps.switch import DEFAULT_FOLDER, dump_folder
     from skipjack.runtime.dumps.worth import ValuedProblem, is_tuned, most_valuable_first
 
 __all__ = [
     "DEFAULT_FOLDER",
-    "PATH_VARIABLE",
     "DefaultKernel",
     "Dump",
     "DumpContents",
@@ -60,7 +59,7 @@ __getattr__, __dir__ = lazy(
             "read_dump",
             "read_dumped",
         ),
-        "switch": ("DEFAULT_FOLDER", "PATH_VARIABLE", "dump_folder"),
+        "switch": ("DEFAULT_FOLDER", "dump_folder"),
         "worth": ("ValuedProblem", "is_tuned", "most_valuable_first"),
     },
 )

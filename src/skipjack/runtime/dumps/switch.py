@@ -9,7 +9,6 @@ from skipjack.errors import UsageError
 from skipjack.reading import quoted
 from skipjack.settings import ENABLE_TUNE_DUMP, TUNE_DUMP_PATH
 
-PATH_VARIABLE = TUNE_DUMP_PATH.name
 DEFAULT_FOLDER = "tune_dump"
 """In the working directory."""
 

@@ -23,7 +23,6 @@ from skipjack.settings import DB, DB_PASSWORD_FILE, Settings, expanded
 log = logging.getLogger(__name__)
 
 VARIABLE = DB.name
-PASSWORD_VARIABLE = DB_PASSWORD_FILE.name
 
 _MISPLACED = re.compile(r"[^/]*:[^@]*@")
 """A user and a password before a host."""
@@ -118,7 +117,7 @@ def _warn_of_other_readers(file: str) -> None:
     if expanded(file).stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
         log.warning(
             "others can read the password of the database in %s (%s); chmod 600 %s keeps it yours",
-            *(file, PASSWORD_VARIABLE, file),
+            *(file, DB_PASSWORD_FILE, file),
         )
 
 
@@ -132,6 +131,6 @@ def _with_password(url: URL) -> URL:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise UsageError(
-            f"cannot read the password of the database from {file} ({PASSWORD_VARIABLE}): {reason}"
+            f"cannot read the password of the database from {file} ({DB_PASSWORD_FILE}): {reason}"
         ) from None
     return url.set(password=password)

@@ -13,7 +13,6 @@ from skipjack.solvers.vendor.tvm.solver import KERNELS_VARIABLE, TvmSolver
 from skipjack.solvers.vendor.tvm.tuning import (
     ENVIRONMENT,
     HOW_TO_GET,
-    PYTHON_VARIABLE,
     Metaschedule,
     TuningPlan,
     find_python,
@@ -23,7 +22,6 @@ __all__ = [
     "ENVIRONMENT",
     "HOW_TO_GET",
     "KERNELS_VARIABLE",
-    "PYTHON_VARIABLE",
     "Metaschedule",
     "TuningPlan",
     "TvmRecord",

@@ -21,12 +21,11 @@ from skipjack.settings import TVM_PYTHON
 from skipjack.solvers.vendor.tvm import metaschedule
 from skipjack.solvers.vendor.tvm.kernel import TvmRecord, read_record, shape_name
 
-PYTHON_VARIABLE = TVM_PYTHON.name
 ENVIRONMENT = Path(sys.prefix) / "tvm"
 """Where ``make tvm`` installs TVM, which is large and wants packages of its own."""
 HOW_TO_GET = (
     "TVM is not installed here: pip install 'skipjack[tvm]', or name the Python of an environment "
-    f"that has it with --tvm-python or {PYTHON_VARIABLE}"
+    f"that has it with --tvm-python or {TVM_PYTHON}"
 )
 _HAS_TVM = (
     "import importlib.util as u, sys; sys.exit(not (u.find_spec('tvm') and u.find_spec('tvm_ffi')))"
