@@ -69,5 +69,6 @@ def test_one_that_failed_is_not_launched_where_another_was_timed() -> None:
 
 def test_where_nothing_is_known_all_are_to_be_tried_and_the_first_is_the_default() -> None:
     assert CHOICES.best(KnownCall(), unconfirmed=True) is None
-    assert CHOICES.missing(KnownCall()) == [block(64), block(128), block(256)]
+    assert not CHOICES.is_searched(KnownCall())
+    assert list(CHOICES.space.enumerate()) == [block(64), block(128), block(256)]
     assert CHOICES.default == block(64)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from skipjack.bank import BankEntry
 from skipjack.core.config import Config
 from skipjack.core.parameters import ParameterSpace
 from skipjack.core.problem import Problem
@@ -42,7 +44,7 @@ class CallDecision:
     """Whether anything was timed for it."""
 
 
-class CallChoices:
+class CallChoices(ABC):
     """Configs by their settings; what banks and ledgers hold is translated to them."""
 
     study: Study
@@ -53,25 +55,25 @@ class CallChoices:
     all = False
     """Whether all are tried, also after the seconds of the budget."""
 
+    @abstractmethod
     def triton(self, config: Config) -> Any:
         """The ``triton.Config`` of one."""
-        raise NotImplementedError
 
     def banked_as(self, config: Config) -> Config:
         """All settings of one, with those that Triton fills in."""
         return Config.from_key(config_text(self.triton(config)))
 
+    @abstractmethod
     def own(self, settings: Config) -> Config | None:
         """The config that has these settings; None where none of ours has."""
-        raise NotImplementedError
 
-    def missing(self, known: KnownCall) -> list[Config] | None:
-        """What is to be tried yet, empty if nothing; None where a searcher says."""
-        raise NotImplementedError
+    @abstractmethod
+    def is_searched(self, known: KnownCall) -> bool:
+        """Whether nothing is left to be tried."""
 
+    @abstractmethod
     def evidence(self, tried: Sequence[Config]) -> Mapping[str, Any]:
         """What a bank's entry says of what was tried."""
-        raise NotImplementedError
 
     def wish(self, problem: Problem, known: KnownCall, *, again: bool) -> CallSearch:
         """What is to be searched; with `again` as if nothing of it had been tried."""
@@ -92,7 +94,7 @@ class CallChoices:
             self.evidence,
         )
 
-    def held(self, known: KnownCall) -> tuple[Config, Any] | None:
+    def held(self, known: KnownCall) -> tuple[Config, BankEntry] | None:
         """The bank's config with its entry, if it is one of ours."""
         for entry in known.entries:
             if (config := self.own(Config(dict(entry.config)))) is not None:
@@ -102,15 +104,14 @@ class CallChoices:
     def trials(self, known: KnownCall) -> tuple[Trial, ...]:
         """Those of our configs."""
         return tuple(
-            Trial(config, t.status, t.value, t.spread, t.reason, t.metrics)
-            for t in known.trials
-            if (config := self.own(t.config)) is not None
+            replace(trial, config=config)
+            for trial in known.trials
+            if (config := self.own(trial.config)) is not None
         )
 
     def settled(self, known: KnownCall) -> Config | None:
         """What is to be used without timing anything; None if something is to be tried."""
-        missing = self.missing(known)
-        return self.best(known) if missing is not None and not missing else None
+        return self.best(known) if self.is_searched(known) else None
 
     def best(self, known: KnownCall, *, unconfirmed: bool = False) -> Config | None:
         """What the bank holds, the latest verdict chose, or an earlier version found fastest."""
@@ -156,8 +157,8 @@ class ListedChoices(CallChoices):
 
     def __init__(self, place: AutotunePlace, configs: Sequence[Any], seconds: float | None) -> None:
         self.configs = {Config.from_key(config_text(one)): one for one in configs}
-        self.default = next(iter(self.configs), Config())
-        self.space = ListedSpace(list(self.configs))
+        self.space: ListedSpace = ListedSpace(list(self.configs))
+        self.default = self.space.default()
         self.study = _study(place, "exhaustive", 0, "list")
         self.budget = Budget(seconds=seconds)
 
@@ -170,13 +171,13 @@ class ListedChoices(CallChoices):
     def own(self, settings: Config) -> Config | None:
         return settings if settings in self.configs else None
 
-    def missing(self, known: KnownCall) -> list[Config]:
-        """Those that neither the log nor the bank's entry knows."""
+    def is_searched(self, known: KnownCall) -> bool:
+        """Whether the log or the bank's entry knows every config."""
         told = {trial.config for trial in known.trials}
         held = self.held(known)
         tried = held[1].evidence.get(TRIED) if held else None
         elsewhere = set(map(str, tried)) if isinstance(tried, list) else set()
-        return [c for c in self.configs if c not in told and _short(c) not in elsewhere]
+        return all(config in told or _short(config) in elsewhere for config in self.configs)
 
     def evidence(self, tried: Sequence[Config]) -> Mapping[str, Any]:
         return {TRIED: sorted({_short(config) for config in tried})}
@@ -215,8 +216,8 @@ class SpaceChoices(CallChoices):
             return None
         return config if settings in (config, self.banked_as(config)) else None
 
-    def missing(self, known: KnownCall) -> list[Config] | None:
-        return [] if self.searched in known.searched else None
+    def is_searched(self, known: KnownCall) -> bool:
+        return self.searched in known.searched
 
     def evidence(self, tried: Sequence[Config]) -> Mapping[str, Any]:
         return {SEARCHED: self.searched}
