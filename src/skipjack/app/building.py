@@ -8,13 +8,13 @@ from pathlib import Path
 
 from skipjack.app.configuring import configured
 from skipjack.app.dumps import DumpRequest
-from skipjack.app.events import BatchBegun, Notice, WorkObserver, applicable, ignore
+from skipjack.app.events import BatchBegun, WorkObserver, applicable, ignore, notices
+from skipjack.app.one_by_one import each_of, finished
 from skipjack.app.placing import choose_device
 from skipjack.app.problem_lists import Placement, ProblemList, regrouped
 from skipjack.app.tuning import place_problems
 from skipjack.core.problem import Problem
 from skipjack.interop import NotApplicable
-from skipjack.interrupt import Interrupted
 from skipjack.settings import Settings
 from skipjack.solvers import solver_for
 from skipjack.storage import output_directory
@@ -70,7 +70,7 @@ def build(
     chosen = configured(settings, plugins)
     asked_for = DumpRequest(Placement(request.device, request.threads), request.options.solver)
     placed, left_out = place_problems(
-        request.problems, asked_for, chosen, lambda said: observe(Notice(said)), build_only=True
+        request.problems, asked_for, chosen, notices(observe), build_only=True
     )
     work: list[tuple[Builder, list[Problem]]] = []
     others: list[NotApplicable] = []
@@ -99,16 +99,9 @@ def _build_each(
 ) -> list[BuildResult]:
     observe(BatchBegun(builder.device, len(problems)))
     watched = replace(request.options, observer=observe)
-    results: list[BuildResult] = []
-    for problem in problems:
-        try:
-            result = builder.build(problem, watched)
-        except Interrupted as stopped:
-            result = stopped.result
-        if request.output is not None:
-            result = write_objects(result, request.output)
-        results.append(result)
-        observe(result)
-        if result.interrupted:
-            break
-    return results
+
+    def built(problem: Problem) -> BuildResult:
+        result = finished(builder.build, problem, watched)
+        return result if request.output is None else write_objects(result, request.output)
+
+    return each_of(built, problems, observe)

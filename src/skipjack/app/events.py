@@ -53,6 +53,11 @@ def ignore(_: WorkEvent) -> None:
     """An observer for calls that ask for no events."""
 
 
+def notices(observe: WorkObserver) -> Callable[[str], None]:
+    """Tells an observer sentences."""
+    return lambda sentence: observe(Notice(sentence))
+
+
 def applicable(
     entries: list[Problem | NotApplicable], observe: WorkObserver
 ) -> tuple[list[Problem], list[NotApplicable]]:

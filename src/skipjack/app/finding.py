@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from skipjack.app.configuring import configured
-from skipjack.app.events import BatchBegun, Notice, ProblemBegun, WorkObserver, ignore
+from skipjack.app.events import BatchBegun, ProblemBegun, WorkObserver, ignore, notices
+from skipjack.app.one_by_one import finished
 from skipjack.app.placing import check_trace, choose_device
 from skipjack.app.problem_lists import ProblemList
 from skipjack.core.device import Device
@@ -16,7 +17,6 @@ from skipjack.core.problem import Problem
 from skipjack.devices import find_device
 from skipjack.errors import ProblemError
 from skipjack.interop import Entry, NotApplicable
-from skipjack.interrupt import Interrupted
 from skipjack.runtime import NoGpuError
 from skipjack.search import check_name
 from skipjack.settings import Settings
@@ -79,10 +79,7 @@ def find(
     what is known. `open_tuner` makes the tuner.
     """
     chosen = configured(settings, plugins)
-
-    def say(sentence: str) -> None:
-        observe(Notice(sentence))
-
+    say = notices(observe)
     entries = request.problems.entries(say)
     tuner = open_tuner(chosen, _device(request, entries), say)
     options = replace(request.options, searcher=check_name(request.options.searcher))
@@ -126,10 +123,7 @@ def _find_each(
             if not results:
                 running.enter_context(tuner)  # workers start where something is to be run
             observe(ProblemBegun(problem, number, len(entries)))
-            try:
-                results.append(tuner.find(problem, watched, only))
-            except Interrupted as stopped:
-                results.append(stopped.result)
+            results.append(finished(tuner.find, problem, watched, only))
             observe(results[-1])
             if results[-1].interrupted:
                 break

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from skipjack.app.configuring import configured
 from skipjack.app.dumps import DumpRequest, read_dumps
-from skipjack.app.events import BatchBegun, Notice, WorkObserver, applicable, ignore
+from skipjack.app.events import BatchBegun, WorkObserver, applicable, ignore, notices
+from skipjack.app.one_by_one import each_of, finished
 from skipjack.app.placing import check_problem, check_trace, choose_device, without_stranded
 from skipjack.app.problem_lists import Placement, ProblemList, Say, regrouped
 from skipjack.core.problem import Problem
 from skipjack.core.protocol import deployed_protocol
 from skipjack.errors import UsageError
 from skipjack.interop import Entry, NotApplicable
-from skipjack.interrupt import Interrupted
 from skipjack.search import check_name
 from skipjack.settings import Settings
 from skipjack.solvers import pinned_solvers
@@ -71,10 +71,7 @@ def tune(
     """
     chosen = configured(settings, plugins)
     options = replace(request.options, searcher=check_name(request.options.searcher))
-
-    def say(sentence: str) -> None:
-        observe(Notice(sentence))
-
+    say = notices(observe)
     dumped = DumpRequest(request.place, options.solver, options.retune)
     placed, left_out = place_problems(request.problems, dumped, chosen, say)
     if request.trace and len(placed) > 1:
@@ -95,7 +92,7 @@ def tune(
         for tuner, asked, _ in work:
             if asked and not (results and results[-1].interrupted):
                 with tuner:
-                    results += each_of(tuner, tuner.tune, asked, options, observe)
+                    results += tune_each(tuner, tuner.tune, asked, options, observe)
     finally:
         if request.trace and any(asked for _, asked, _ in work):
             tuners[0][0].context.tracer.write(request.trace)
@@ -138,24 +135,14 @@ def _check(tuner: Tuner, entries: Iterable[Entry], options: TuneOptions) -> None
             pinned_solvers(problem, device, options.pins, options.solver)
 
 
-def each_of(
+def tune_each(
     tuner: Tuner,
     work: Callable[[Problem, TuneOptions], TuneResult],
     problems: list[Problem],
     options: TuneOptions,
     observe: WorkObserver,
 ) -> list[TuneResult]:
-    """The results of a method of the tuner, each told at once; Ctrl-C ends with the last."""
+    """The results of a method of the tuner, up to the one that was interrupted."""
     observe(BatchBegun(tuner.context.device, len(problems)))
     watched = replace(options, observer=observe)
-    results: list[TuneResult] = []
-    for problem in problems:
-        try:
-            result = work(problem, watched)
-        except Interrupted as stopped:
-            result = stopped.result
-        results.append(result)
-        observe(result)
-        if result.interrupted:
-            break
-    return results
+    return each_of(lambda problem: finished(work, problem, watched), problems, observe)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from skipjack.app.bank_entries import known_entries
 from skipjack.app.configuring import configured
-from skipjack.app.events import Notice, WorkObserver, ignore
-from skipjack.app.tuning import TuneRun, each_of
+from skipjack.app.events import WorkObserver, ignore, notices
+from skipjack.app.tuning import TuneRun, tune_each
 from skipjack.bank import PERF, Bank, BankEntry
 from skipjack.core.device import Device
 from skipjack.core.protocol import TimingProtocol, deployed_protocol
@@ -45,9 +45,7 @@ def verify(
     if request.problem:
         known_entries(bank, request.problem, request.device)
 
-    def say(sentence: str) -> None:
-        observe(Notice(sentence))
-
+    say = notices(observe)
     here, elsewhere = _wanted(request, bank)
     if elsewhere:
         count = numbered(elsewhere, "entry")
@@ -60,7 +58,7 @@ def verify(
     for (device, protocol), entries in here.items():
         asked = [parse(one.problem) for one in entries]
         with open_tuner(chosen, device, say, protocol) as tuner:
-            results += each_of(tuner, tuner.verify, asked, TuneOptions(budget=budget), observe)
+            results += tune_each(tuner, tuner.verify, asked, TuneOptions(budget=budget), observe)
         if results[-1].interrupted:
             break
     return TuneRun(tuple(results))
