@@ -4,14 +4,17 @@ import logging
 import re
 import subprocess
 import sys
+import threading
 import tomllib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from skipjack import entry_points, operations, search, solvers
-from skipjack.errors import ProblemError
+from skipjack.entry_points import EntryPoints
+from skipjack.errors import ProblemError, UsageError
 from skipjack.fleet.release import formats
 from skipjack.report.doctor import Finding, plugin_findings
 
@@ -186,3 +189,21 @@ def test_a_module_without_an_attribute_registers_what_the_name_says(site: Path) 
     assert operations.get("third").name == "third"
     bad = [one.text for one in plugin_findings() if one.level == "bad"]
     assert len(bad) == 1 and "registers no operation 'fifth'" in bad[0]
+
+
+def test_threads_that_load_a_plug_in_at_once_both_find_it(site: Path) -> None:
+    known: dict[str, object] = {}
+    meeting, one_at_a_time = threading.Barrier(2), threading.Lock()
+
+    def add(name: str, found: object) -> None:
+        meeting.wait()  # neither has added it when the other one looks
+        with one_at_a_time:
+            if name in known:
+                raise UsageError(f"operation {name!r} is registered already")
+            known[name] = found
+
+    points = EntryPoints("operation", "skipjack.operations", known.get, add)
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(points.load, ["halve", "halve"]))
+    assert [one.failure for one in points.plugins()] == [""]
+    assert [*known] == ["halve"]

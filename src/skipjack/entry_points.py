@@ -123,15 +123,26 @@ class EntryPoints:
         before = self._held(entry.name)
         with importing(entry.value):
             found = entry.load()
-            held = self._held(entry.name)
             if isinstance(found, ModuleType):
-                if held is None:
+                if self._held(entry.name) is None:
                     raise UsageError(
                         f"module {entry.value} registers no {self.kind} {entry.name!r}; register "
                         f"it when the module is imported, or name it: {entry.value}:attribute"
                     )
-            elif held is None or (held is before and held is not found and type(held) is not found):
-                self._add(entry.name, found)
+            else:
+                self._add_found(entry.name, found, before)
+
+    def _add_found(self, name: str, found: object, before: object | None) -> None:
+        """Add an object, unless its module has registered it itself."""
+        held = self._held(name)
+        if held is not None and (held is not before or held is found or type(held) is found):
+            return
+        try:
+            self._add(name, found)
+        except UsageError:
+            if self._held(name) is held:
+                raise
+            # Another thread has added it since.
 
 
 def named_instance(kind: str, name: str, found: Any) -> Any:
