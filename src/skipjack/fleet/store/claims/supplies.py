@@ -11,10 +11,11 @@ from sqlalchemy import Connection, Select, select, update
 
 from skipjack.core.device import Device
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.fleet.records import JobKind, Plan
+from skipjack.fleet.records import MIOPEN
 from skipjack.fleet.states import ArtifactLost, Failed, Inapplicable, Stage
 from skipjack.fleet.store.claims import artifacts
 from skipjack.fleet.store.jobs import facts
+from skipjack.fleet.store.jobs.jobs import plan_of
 from skipjack.fleet.store.jobs.transitions import JobRow
 from skipjack.fleet.store.machines import devices
 from skipjack.fleet.store.schema import tables
@@ -23,7 +24,6 @@ from skipjack.fleet.store.sql.statements import among, found
 from skipjack.fleet.store.sql.stored_json import stored
 from skipjack.fleet.task import Task
 from skipjack.gpu.describing import named_gpu
-from skipjack.ledger import write_facts
 
 Fault = Inapplicable | Failed | ArtifactLost
 """Why a job cannot be done, as what happens to it."""
@@ -62,7 +62,7 @@ def supply(
 
 def _runs(row: JobRow) -> bool:
     """Whether code for what the job was built for runs on the device that it is measured on."""
-    if row.record is None or row.real is None or _plan(row).by_miopen:  # which compiles there
+    if row.record is None or row.real is None or row.driver == MIOPEN:  # which compiles there
         return True
     real = devices.of_record(row.real)
     return devices.of_record(row.record).compat_key in real.loadable
@@ -84,10 +84,9 @@ def _pasts(connection: Connection, ids: Sequence[int]) -> dict[int, list[_Past]]
         return {}
     pasts: dict[int, list[_Past]] = {}
     rows = found(connection, _rounds_of(dialect_of(connection)), ids=list(ids))
-    known = facts.read(connection, [row[:4] for row in rows])
+    known = facts.texts(connection, [row[:4] for row in rows])
     for id, round, stage, _, digests in rows:
-        found_out = known.get((id, round, stage))
-        text = write_facts(found_out) if found_out else ""
+        text = known.get((id, round, stage), "")
         pasts.setdefault(id, []).append(_Past(round, stage, text, tuple(stored(digests))))
     for list_ in pasts.values():
         list_.sort(key=lambda past: (past.round, past.stage))  # "build" is before "evaluate"
@@ -133,7 +132,7 @@ def _task(
     return Task(
         row.id,
         stage,
-        _plan(row),
+        plan_of(row, row.key),
         device,
         row.epoch,
         row.round,
@@ -154,17 +153,9 @@ def _device(stage: Stage, row: JobRow) -> Device | Fault:
     try:
         return devices.by_name(row.device)
     except UsageError as error:
-        if _plan(row).by_miopen:
+        if row.driver == MIOPEN:
             return named_gpu(row.device)
         # Only a build can find out that nothing is to be built.
         return (Inapplicable if stage is Stage.BUILD else Failed)(str(error))
     except SkipjackError as error:
         return Failed(str(error))
-
-
-def _plan(row: Any) -> Plan:
-    return Plan(
-        *(row.key, row.device, row.solver, row.searcher, row.seed, row.budget, row.round_size),
-        JobKind(row.kind),
-        row.driver,
-    )

@@ -15,7 +15,7 @@ from skipjack.fleet.store.schema.ledger_tables import TABLES
 from skipjack.fleet.store.sql.dialect import Dialect, dialect_of
 from skipjack.fleet.store.sql.statements import chunks, found, insert_long_rows
 from skipjack.fleet.store.sql.stored_json import stored
-from skipjack.ledger import Facts, columns_of
+from skipjack.ledger import Facts, columns_of, write_facts
 
 RoundKey = tuple[int, int, str]
 """A job, a round of its present epoch, and a stage."""
@@ -75,6 +75,13 @@ def read(
             row = dict(zip(columns, values, strict=True))
             facts.setdefault((job, number, stage), {}).setdefault(name, []).append(row)
     return dict(facts)
+
+
+def texts(
+    connection: Connection, rounds: Sequence[tuple[int, int, str, str]]
+) -> dict[RoundKey, str]:
+    """Likewise, in the form in which facts travel."""
+    return {key: write_facts(rows) for key, rows in read(connection, rounds).items()}
 
 
 @cache

@@ -115,7 +115,7 @@ def plans_of(connection: Connection, label: str) -> list[Plan]:
         .where(columns.label == id_of(connection, label))
         .order_by(columns.id)
     )
-    return [_plan(row) for row in found]
+    return [plan_of(row, row.problem_key) for row in found]
 
 
 def stale(
@@ -185,7 +185,6 @@ def results(connection: Connection, label: str) -> Iterator[JobResult]:
 def _facts(connection: Connection, found: Sequence[Job]) -> Mapping[int, list[str]]:
     # Of all that use the store, few read facts, and the ledger takes its time to load.
     from skipjack.fleet.store.jobs import facts
-    from skipjack.ledger import write_facts
 
     done = tables.rounds.c
     # By name a build comes before its evaluation.
@@ -196,11 +195,11 @@ def _facts(connection: Connection, found: Sequence[Job]) -> Mapping[int, list[st
         .order_by(done.job, done.round, done.stage)
     )
     rounds = [(row[0], row[1], row[2], row[3]) for row in connection.execute(query)]
-    known = facts.read(connection, rounds)
+    known = facts.texts(connection, rounds)
     texts: dict[int, list[str]] = {}
     for id, number, stage, _ in rounds:
-        if found_out := known.get((id, number, stage)):
-            texts.setdefault(id, []).append(write_facts(found_out))
+        if text := known.get((id, number, stage)):
+            texts.setdefault(id, []).append(text)
     return texts
 
 
@@ -228,7 +227,7 @@ def _job(row: JobRow, names: Mapping[str, str]) -> Job:
     return Job(
         id=row.id,
         label=row.label_name,
-        plan=_plan(row),
+        plan=plan_of(row, row.problem_key),
         standing=standing(row),
         priority=row.priority,
         attempt=row.attempt,
@@ -246,9 +245,10 @@ def _job(row: JobRow, names: Mapping[str, str]) -> Job:
     )
 
 
-def _plan(row: JobRow) -> Plan:
+def plan_of(row: JobRow, problem: str) -> Plan:
+    """The plan of a job, given the key of its problem."""
     return Plan(
-        problem=row.problem_key,
+        problem=problem,
         device=row.device,
         solver=row.solver,
         searcher=row.searcher,

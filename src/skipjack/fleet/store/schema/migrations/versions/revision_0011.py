@@ -110,7 +110,12 @@ def _convert_rounds(connection: sa.Connection, rounds: sa.CursorResult[Any]) -> 
                 "what round %d of job %d found out (%s) is kept as a log: %s",
                 *(row.round, row.job, row.stage, error),
             )
-            unread.append({name.name: getattr(row, name.name, row.facts) for name in _logs.c})
+            kept = {
+                column.name: getattr(row, column.name)
+                for column in _logs.c
+                if column.name != "text"
+            }
+            unread.append({**kept, "text": row.facts})
             continue
         key = (row.job, row.epoch, row.round, row.stage)
         counts.append(
