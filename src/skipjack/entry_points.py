@@ -74,12 +74,12 @@ class EntryPoints:
                 return
 
     def load_all(self) -> None:
-        """Add all that work."""
+        """Load all, and add those that work to the registry."""
         for entry in self._found():
             self._outcome(entry)
 
     def plugins(self) -> list[InstalledPlugin]:
-        """All of the group, loaded."""
+        """All plug-ins of the group, after they were loaded."""
         return [_described(entry, self._outcome(entry)) for entry in self._found()]
 
     @contextlib.contextmanager
@@ -169,7 +169,7 @@ def strays() -> list[InstalledPlugin]:
 
 @functools.lru_cache(maxsize=2 * len(GROUPS))
 def _scan(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """Those in the folders of `path`, which is `sys.path`: one that has grown is read again."""
+    """The entry points in the folders of `path`: when `sys.path` changes, they are read again."""
     from importlib.metadata import entry_points
 
     return tuple(entry_points(group=group))

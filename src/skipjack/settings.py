@@ -209,17 +209,17 @@ CACHE_DIR = Variable(
 )
 """The directory of the kernel cache."""
 CACHE_LIMIT = Variable("SKIPJACK_CACHE_LIMIT", _byte_count, "`1 GiB`", "cache_limit")
-"""What the kernel cache may take."""
+"""Bytes that the kernel cache may take."""
 FREE_DISK = Variable("SKIPJACK_FREE_DISK", _byte_count, "`1 GB`", "free_disk")
-"""What must be free in the user directory for a program to tune."""
+"""Bytes that must be free in the user directory before a program tunes."""
 LOG_LEVEL = Variable("SKIPJACK_LOG_LEVEL", _log_level, "`warning`", "log_level")
-"""The least level of messages that are logged."""
+"""The lowest level of messages that are logged."""
 BUILD_WORKERS = Variable(
     "SKIPJACK_BUILD_WORKERS", _workers, "one less than the usable cores", "build_workers"
 )
 """Processes that compile, at most four for each core."""
 MAX_GFLOPS = Variable("MAX_GFLOPS", _gflops, "the peak that was measured", "max_gflops")
-"""What the device reaches at most, for games of loops."""
+"""The peak rate of the device, in place of the measured one, for loop nests."""
 TVM_PYTHON = Variable("SKIPJACK_TVM_PYTHON", _path, "this one, or that of `make tvm`", "tvm_python")
 """The Python that has TVM."""
 CPU_LEVEL = Variable("SKIPJACK_CPU_LEVEL", str, "all that it has")
@@ -255,7 +255,7 @@ TUNE_RESULT_PATH = Variable("SKIPJACK_TUNE_RESULT_PATH", _path, "the working dir
 ON_MISS = Variable("SKIPJACK_ON_MISS", str, "`ignore`")
 """What becomes of problems that no bank knows."""
 PROGRAM = Variable("SKIPJACK_PROGRAM", str, "the launcher's")
-"""A name that all ranks of a program have, and no other program."""
+"""A name that all ranks of a program share and no other program has."""
 DB = Variable("SKIPJACK_DB", str, "a file in the user directory")
 """The URL of the fleet's database."""
 DB_PASSWORD_FILE = Variable("SKIPJACK_DB_PASSWORD_FILE", _path, "the password in the URL, if any")

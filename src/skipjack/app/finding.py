@@ -30,7 +30,7 @@ class FindRequest:
 
     problems: ProblemList
     solvers: tuple[str, ...] = ()
-    """These only; all."""
+    """Only these are ranked; empty: all."""
     device: str | None = None
     threads: int | None = None
     options: TuneOptions = field(default_factory=TuneOptions)
@@ -94,7 +94,7 @@ def find(
 
 
 def _device(request: FindRequest, entries: list[Entry]) -> Device:
-    """Of a list, what is for GPUs alone is not applicable on a CPU; others go on."""
+    """Without a GPU it is a CPU, unless the one problem that is asked for needs a GPU."""
     try:
         return choose_device(request.device, request.threads, entries)
     except NoGpuError:
@@ -131,7 +131,7 @@ def _find_each(
 
 
 def _fitting(entry: Entry, tuner: Tuner, *, alone: bool) -> Entry:
-    """Of a list, a problem that is too large for this machine is not applicable; others go on."""
+    """The entry; in a list, a problem that is too large for this machine is not applicable."""
     if isinstance(entry, Problem):
         try:
             check_memory(entry, tuner.context.device.memory_bytes, tuner.limits.memory_share)

@@ -60,7 +60,7 @@ def _check_buildable(problems: Sequence[Problem], device: Device) -> None:
 
 
 def without_stranded(placed: Mapping[Placement, list[Entry]]) -> dict[Placement, list[Entry]]:
-    """Of a list, a problem that is for GPUs alone is not applicable where there is none."""
+    """The same; in a list, a problem that needs a GPU is not applicable where there is none."""
     if sum(map(len, placed.values())) < 2:
         return dict(placed)
     found: dict[Placement, list[Entry]] = {}

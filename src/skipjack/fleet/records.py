@@ -16,7 +16,7 @@ LONGEST_LOG = 64 << 10
 
 
 AUTO = "auto"
-"""In the place of a solver or a searcher: as usual."""
+"""The name of a solver or a searcher that Skipjack is to choose."""
 MIOPEN = "miopen"
 """The driver of jobs that MIOpenDriver does, and the solver of its tunings."""
 
@@ -73,7 +73,7 @@ class Plan:
 
     @property
     def shown_searcher(self) -> str:
-        """Likewise of searchers: the driver, if there is one."""
+        """What tables have in the column of searchers: the driver, if there is one."""
         return self.driver or self.searcher
 
 

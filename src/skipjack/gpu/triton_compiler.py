@@ -27,7 +27,7 @@ Compilation = Callable[[], Any]
 """Gives Triton's compiled kernel."""
 
 _LONGEST = 300
-_MOST_HEARD = 1 << 20
+_LONGEST_OUTPUT = 1 << 20
 _DIAGNOSTIC = re.compile(r"(?:^|: )error:\s*(.+)|^(LLVM ERROR: .+)", re.MULTILINE)
 _ASSEMBLER = re.compile(r"^ptxas .*?(?:error|fatal)\s*:\s*(.+)$", re.MULTILINE)
 
@@ -125,14 +125,14 @@ def collected_calls() -> Iterator[CollectedCalls]:
 
 
 def explained(compilation: Compilation) -> Any:
-    """What it gives; whatever Triton raises is a `GpuBuildError` that says why in one sentence."""
-    words = _CompilerWords()
+    """The kernel; what Triton raises becomes a `GpuBuildError` that says why in one sentence."""
+    output = _CompilerOutput()
     try:
         return compilation()
     except SkipjackError:
         raise
     except Exception as error:
-        raise GpuBuildError(_explain(error, words)) from error
+        raise GpuBuildError(_explain(error, output)) from error
 
 
 @contextlib.contextmanager
@@ -162,7 +162,7 @@ def _own_cache() -> Iterator[None]:
 # Why a build failed
 
 
-class _CompilerWords:
+class _CompilerOutput:
     """What the compiler writes to standard error from now on, where that is a file.
 
     Passes that fail tell Python no more than that they did; what was wrong they print. In a build
@@ -172,9 +172,9 @@ class _CompilerWords:
     def __init__(self) -> None:
         self._start = self._size()
 
-    def heard(self) -> str:
-        """All of it so far."""
-        length = min(_MOST_HEARD, self._size() - self._start)
+    def text(self) -> str:
+        """What it has written so far."""
+        length = min(_LONGEST_OUTPUT, self._size() - self._start)
         if length <= 0:
             return ""
         try:
@@ -191,14 +191,14 @@ class _CompilerWords:
         return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
 
-def _explain(error: BaseException, words: _CompilerWords) -> str:
+def _explain(error: BaseException, output: _CompilerOutput) -> str:
     """Why a build failed, in one line: the deepest message, without the code around it."""
     chain = _chain(error)
     deepest = chain[-1]
     text = getattr(deepest, "error_message", None) or str(deepest)
     if found := _ASSEMBLER.search(text):
         text = f"ptxas: {found[1]}"
-    elif type(deepest) is RuntimeError and (said := _DIAGNOSTIC.search(words.heard())):
+    elif type(deepest) is RuntimeError and (said := _DIAGNOSTIC.search(output.text())):
         text = said[1] or said[2]
     line = _first_line(text)
     name = type(deepest).__name__

@@ -51,7 +51,7 @@ def place_of(call: TunedCall, benchmark: str = "") -> AutotunePlace:
 def problem_of(
     function: Any, key: Sequence[Any], types: Described, constants: Mapping[str, Any]
 ) -> Problem:
-    """Other source, types, constants or Triton make another."""
+    """The problem of a call; another source, type, constant or Triton makes it another one."""
     arguments = json.dumps([types, {n: _text(v) for n, v in sorted(constants.items())}])
     values = ",".join(_text(value) for value in key) or "none"
     attributes = {
@@ -93,7 +93,7 @@ def _divisibility(parameter: Any, named: Mapping[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    """One that is the same in every process."""
+    """A text for a value that is the same in every process."""
     if hasattr(value, "src"):
         return digest(function_text(value))
     if isinstance(value, str):

@@ -129,7 +129,7 @@ class ListedSpace:
         return config in self._places
 
     def sample(self, rng: np.random.Generator) -> Config:
-        """Any, each as likely."""
+        """One of them; all are equally likely."""
         return self._configs[int(rng.integers(len(self._configs)))]
 
     def neighbours(self, config: Config) -> Sequence[Config]:

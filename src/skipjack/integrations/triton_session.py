@@ -117,7 +117,7 @@ class TritonSession:
         return [one for one in taken if one.kernel not in failures], list(failures.values())
 
     def unload(self, kernel: int) -> None:
-        """Forget the graph of a launch; it is recorded again should it be timed again."""
+        """Forget the graph of a launch; it is recorded again if it is timed again."""
         self._shots.pop(kernel, None)
 
     def _sample(self, order: Sequence[int], failures: dict[int, Failure]) -> Mapping[int, float]:

@@ -1,4 +1,4 @@
-"""What came of labels' jobs, as exports, projections and promotions read it."""
+"""The results of labels' jobs, as exports, projections and promotions read them."""
 
 from __future__ import annotations
 

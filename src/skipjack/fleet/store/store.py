@@ -1,7 +1,7 @@
 """The store: the fleet's record as repositories over one database.
 
-Each repository is a class in the room of what it is about; its methods are transactions. What only
-coordinators, exports and bundles need is loaded when they ask for it.
+Each repository is a class in the folder of its subject; its methods are transactions. Repositories
+that only coordinators, exports and bundles use are loaded when they are first used.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Store:
     """The fleet's record. Made by `open_store`; used from one thread; a context manager.
 
     Every method of a repository is committed when it returns. A database that is away is waited
-    for, as `patience` says; what it refuses for good is a `StorageError` without the password.
-    Names that are unknown are `UsageError`.
+    for, as `patience` says; what it refuses for good raises a `StorageError`, whose message does
+    not have the password. An unknown name raises a `UsageError`.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class Store:
 
     @property
     def url_for_people(self) -> str:
-        """Where it is, without the password."""
+        """The URL of the database without the password."""
         return self.database.url_for_people
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self.database.close()
 
     def __enter__(self) -> Self:

@@ -51,7 +51,7 @@ class CallSession(LoadingSession, Protocol):
 
 @dataclass(slots=True)
 class CallContext:
-    """What a study of calls needs at hand; whoever opened the ledger closes it."""
+    """What a study of calls works with. The caller closes the ledger."""
 
     session: CallSession
     device: Device
@@ -82,7 +82,7 @@ class CallEvaluator(RacingEvaluator):
         self._waiting: list[Candidate] = []
         self._built: deque[Candidate] = deque()
         self.reasons: dict[Config, str] = {}
-        """Why configs failed that did, also after they ran."""
+        """Why configs failed, while they were built or later."""
 
     @property
     def pending(self) -> int:
@@ -135,7 +135,7 @@ class CallEvaluator(RacingEvaluator):
 
     @property
     def _batch(self) -> int:
-        """How many are timed side by side; of slow ones few, so that the clock is looked at."""
+        """How many are timed side by side: one if they are slow, so that time limits hold."""
         slow = self.limits.slow_ns < self.pace_ns < float("inf")
         return 1 if slow else self.limits.batch_candidates
 

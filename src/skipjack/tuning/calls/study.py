@@ -38,7 +38,7 @@ for, and the next process tries it again."""
 
 @dataclass(frozen=True, slots=True)
 class CallSearch:
-    """What is searched, by whom, and what is known of it."""
+    """The space to search, the searcher and its budget, and what is known already."""
 
     problem: Problem
     solver: str
@@ -52,11 +52,11 @@ class CallSearch:
     all: bool = False
     """Whether every config of the space is tried, also after the seconds of the budget."""
     known: tuple[Trial, ...] = ()
-    """Of earlier runs."""
+    """Trials of earlier runs."""
     unlogged: bool = False
-    """Whether these are not in the study's log, having been found by an earlier version."""
+    """Whether the study's log lacks them, because an earlier version made them."""
     again: bool = False
-    """Whether the study starts over: what its log holds is forgotten."""
+    """Whether the study starts over and its log is cleared."""
     incumbent: tuple[Config, BankEntry] | None = None
     """What the bank holds, if it is among the configs."""
     banked_as: Callable[[Config], Config] = lambda config: config
@@ -68,14 +68,14 @@ class CallSearch:
 
 @dataclass(frozen=True, slots=True)
 class CallVerdict:
-    """What came of it."""
+    """What `tune_call` has found."""
 
     best: Config | None
     """None if nothing ran."""
     outcome: Outcome
     times_ns: Mapping[Config, float] = field(default_factory=dict)
     reasons: Mapping[Config, str] = field(default_factory=dict)
-    """Of those that failed."""
+    """Why configs failed, for those that did."""
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class _Named:
 @dataclass(frozen=True, slots=True)
 class _Strategy(TuneStrategy):
     least: int = 0
-    """So many trials are made whatever the time."""
+    """This many trials are made even after the time limit."""
 
     def enough(self, searches: Sequence[SolverSearch], limit: TimeLimit) -> bool:
         wanted = max(self.least, 1 if limit.over() else self.limits.fewest_trials)

@@ -42,11 +42,11 @@ class Queue:
         return self._database.transaction(leases.renew, owner)
 
     def sign_out(self, owner: str, reason: str) -> int:
-        """Give all jobs back and be no owner any more; how many there were."""
+        """Give all jobs back and stop being an owner; gives how many jobs there were."""
         return self._database.transaction(leases.sign_out, owner, reason)
 
     def release(self, owner: str, jobs: Iterable[int], reason: str) -> int:
-        """Give back jobs that nobody works on; how many there were."""
+        """Give back jobs that nobody works on; gives how many there were."""
         return self._database.transaction(leases.release, owner, list(jobs), reason)
 
     def others(self, owner: str) -> int:
@@ -54,13 +54,13 @@ class Queue:
         return self._database.read(aborting.others, owner)
 
     def sweep(self) -> int:
-        """Take the jobs of owners away whose lease has expired, or who died on this machine."""
+        """Free the jobs of owners whose lease has expired or whose process died on this machine."""
         return self._database.transaction(leases.sweep)
 
     # machines that work
 
     def register(self, host: Host, engine: str, *, evaluates: bool = True) -> Machine:
-        """Note a machine as an engine found it, and its devices; whether they are measured on."""
+        """Note a machine as an engine found it, its devices, and whether they are measured on."""
         return self._database.transaction(machines.register, host, engine, evaluates=evaluates)
 
     def seen(self, names: Sequence[str]) -> list[Machine]:
@@ -97,7 +97,7 @@ class Queue:
         return list(self.exchange(owner, (), [ask], label=label, kind=kind, only=only).claimed)
 
     def settle(self, owner: str, settlements: Sequence[Settlement]) -> list[Claim]:
-        """Write down what came of claims, all but those that were lost, which it returns."""
+        """Write down what came of claims; gives those that were lost, which are left out."""
         return self._database.transaction(settling.settle, owner, settlements, key=self._key())
 
     def exchange(

@@ -1,7 +1,7 @@
 """Problems, labels and jobs of the store: add them, look at them, stop them, start them over.
 
-What a method does is a function of a connection in the module beside this one that has its name;
-here is that it is done as a whole, once, and also when the database goes away for a while.
+A method runs a function of a connection, from one of the modules beside this one, as a
+transaction.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _IMPORTED_AT_ONCE = 50_000
 
 
 class Problems:
-    """What there is to tune, by key, with tags."""
+    """Problems to tune, by key, with their tags."""
 
     def __init__(self, database: StoreDatabase) -> None:
         self._database = database
@@ -73,7 +73,7 @@ class Problems:
         directions: Sequence[str] = (),
         dtype: str | None = None,
     ) -> Iterator[ProblemRow]:
-        """Those that match and are not retired, by id."""
+        """The problems that match and are not retired, in the order of their ids."""
         return self._database.stream(
             imported.problems,
             tag=tag,
@@ -84,7 +84,7 @@ class Problems:
         )
 
     def listed(self, which: ProblemFilter, limit: int) -> list[ListedProblem]:
-        """Those that are asked for, retired ones too, with what is known of each."""
+        """The problems that match, retired ones too, with what is known of each."""
         return self._database.read(problem_list.listed, which, limit)
 
     def get(self, key: str) -> tuple[ListedProblem, list[DeviceResult]]:
@@ -100,11 +100,11 @@ class Problems:
         return self._database.read(imported.tags)
 
     def tag(self, keys: Sequence[str], provenance: Provenance) -> int:
-        """Give known problems a tag; how many did not have it."""
+        """Give known problems a tag; gives how many did not have it."""
         return self._database.transaction(problem_list.tag, keys, provenance)
 
     def untag(self, keys: Sequence[str], tag: str) -> int:
-        """Take a tag from problems; how many had it."""
+        """Take a tag from problems; gives how many had it."""
         return self._database.transaction(problem_list.untag, keys, tag)
 
 
@@ -136,7 +136,7 @@ class Labels:
 
 
 class Jobs:
-    """The jobs of labels as people and those who make jobs see them."""
+    """Jobs as commands make, count, show, stop and reset them."""
 
     def __init__(self, database: StoreDatabase) -> None:
         self._database = database
@@ -182,7 +182,7 @@ class Jobs:
         device: str | None = None,
         limit: int | None = None,
     ) -> list[Job]:
-        """Those that match, by number."""
+        """The jobs that match, in the order of their numbers."""
         return self._database.read(jobs.jobs, label=label, state=state, device=device, limit=limit)
 
     def counts(

@@ -22,7 +22,7 @@ class Machines:
         self._database = database
 
     def all(self) -> list[Machine]:
-        """All that were ever seen."""
+        """All machines that were ever seen."""
         return self._database.read(machines.machines)
 
     def devices_at(self, machine: str, label: str) -> tuple[str, ...]:
@@ -57,11 +57,11 @@ class Registrations:
         return self._database.transaction(registrations.add, registration, replace=replace)
 
     def all(self, enabled_only: bool = False) -> list[Registration]:
-        """All of them by name, or those that are in use."""
+        """All machines by name, or those that are in use."""
         return self._database.read(registrations.registrations, enabled_only=enabled_only)
 
     def get(self, name: str) -> Registration:
-        """That of this name; `UsageError` with near names if there is none."""
+        """The machine of this name; `UsageError` with near names if there is none."""
         return self._database.read(registrations.registration, name)
 
     def remove(self, names: Iterable[str]) -> list[Registration]:

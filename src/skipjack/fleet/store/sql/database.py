@@ -1,4 +1,4 @@
-"""A database and how work on it is done: in a transaction, again if it went away meanwhile."""
+"""A database, and transactions on it that are repeated if the connection breaks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class StoreDatabase:
-    """A database and the patience with it. What is done on it are functions of a connection."""
+    """A database, and the patience to wait for it. Work on it is a function of a connection."""
 
     def __init__(self, engine: Engine, patience: Patience) -> None:
         self.engine = engine
@@ -25,11 +25,11 @@ class StoreDatabase:
 
     @property
     def url_for_people(self) -> str:
-        """Where it is, without the password."""
+        """The URL of the database without the password."""
         return for_people(self.engine.url)
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self.engine.dispose()
 
     def transaction(
@@ -38,7 +38,10 @@ class StoreDatabase:
         *arguments: P.args,
         **options: P.kwargs,
     ) -> T:
-        """Done as a whole, or not at all; again if the connection broke before the commit."""
+        """Do `work` in a transaction, and again if the connection breaks.
+
+        That may be during the commit: work that was done already must do no harm the second time.
+        """
         return self._patience.transact(
             self.engine, lambda connection: work(connection, *arguments, **options)
         )
@@ -46,9 +49,9 @@ class StoreDatabase:
     def transaction_once(
         self, work: Callable[[Connection], T], committed: Callable[[Connection, T], bool]
     ) -> T:
-        """Likewise, where doing it twice would count twice.
+        """Likewise for work that must not be done twice.
 
-        If the connection broke during the commit, `committed` is asked whether it was done.
+        If the connection breaks during the commit, `committed` is asked whether it was done.
         """
         return self._patience.transact(self.engine, work, committed=committed)
 
@@ -58,7 +61,7 @@ class StoreDatabase:
         *arguments: P.args,
         **options: P.kwargs,
     ) -> T:
-        """The same for work that changes nothing."""
+        """Do work that changes nothing in a transaction, and again if the connection breaks."""
         return self._patience.transact(
             self.engine, lambda connection: work(connection, *arguments, **options), reading=True
         )
@@ -69,7 +72,7 @@ class StoreDatabase:
         *arguments: P.args,
         **options: P.kwargs,
     ) -> Iterator[T]:
-        """Rows as they are read, page by page; no transaction is held while they are used."""
+        """Rows, read page by page; no transaction is open while they are used."""
         self.read(_nothing)  # waits for a database that is away
         try:
             with self.engine.connect() as bare:
