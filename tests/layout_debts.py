@@ -67,7 +67,7 @@ PAST = {
         "fleet/machines": 2,
         "fleet/release/export": 10,
         "fleet/release/promote": 1,
-        "fleet/store": 6,
+        "fleet/store": 5,
         "gpu": 11,
         "interop": 2,
         "interop/miopen": 19,

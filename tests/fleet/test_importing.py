@@ -66,8 +66,9 @@ class Memory(Problems):
         source: str = "",
         model: str = "",
         tag_only: bool = False,
+        in_order: bool = False,
     ) -> Added:
-        assert not (recurrent or source or model or tag_only)
+        assert not (recurrent or source or model or tag_only or in_order)
         found = {problem.key for problem in problems}
         new = found - self.keys
         self.keys |= new

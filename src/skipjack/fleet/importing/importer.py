@@ -27,7 +27,6 @@ from skipjack.fleet.importing.report import (
 )
 from skipjack.fleet.store import Added, NewProblem
 from skipjack.fleet.store import Problems as StoredProblems
-from skipjack.fleet.store.sql.statements import chunks
 
 CHUNK = 20_000
 """Problems in one transaction: others who import wait for a fraction of a second."""
@@ -153,16 +152,15 @@ class _Import:
         if not distinct:
             return
         options = self._options
-        at_once = 1 if options.in_order else len(distinct)
-        for some in chunks(distinct.values(), at_once):
-            self._added += self._stored.add(
-                some,
-                options.tag,
-                recurrent=options.recurrent,
-                source=options.source,
-                model=options.model,
-                tag_only=options.tag_only,
-            )
+        self._added += self._stored.add(
+            distinct.values(),
+            options.tag,
+            recurrent=options.recurrent,
+            source=options.source,
+            model=options.model,
+            tag_only=options.tag_only,
+            in_order=options.in_order,
+        )
 
     def progress(self, bytes_read: int, size: int | None) -> ImportProgress:
         """How far it has come."""

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, or_, select, update
+from sqlalchemy import Connection, Row, delete, func, insert, or_, select, update
 
 from skipjack.errors import StorageError
 from skipjack.fleet.seal import FILE_NAME, VARIABLE, fingerprint
@@ -66,6 +66,13 @@ def sign_out(connection: Connection, owner: str, reason: str) -> int:
     released = _leave(connection, Released(reason), tables.jobs.c.owner == owner)
     connection.execute(delete(tables.owners).where(tables.owners.c.id == owner))
     return released
+
+
+def others(connection: Connection, owner: str) -> int:
+    """How many coordinators besides this one are alive."""
+    owners = tables.owners.c
+    alive = select(func.count()).where(owners.id != owner, owners.expires > clock.now())
+    return int(connection.execute(alive).scalar_one())
 
 
 def sweep(connection: Connection) -> int:

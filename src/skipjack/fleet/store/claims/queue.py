@@ -12,7 +12,7 @@ from skipjack.fleet.exchange import Ask, Exchanged
 from skipjack.fleet.records import Settlement
 from skipjack.fleet.states import Inapplicable, Stage
 from skipjack.fleet.store.claims import claims, leases, precedents, settling
-from skipjack.fleet.store.jobs import aborting, counting, stories
+from skipjack.fleet.store.jobs import counting, stories
 from skipjack.fleet.store.machines import devices, machines
 from skipjack.fleet.store.sql.database import StoreDatabase
 
@@ -51,7 +51,7 @@ class Queue:
 
     def others(self, owner: str) -> int:
         """How many coordinators besides this one are alive."""
-        return self._database.read(aborting.others, owner)
+        return self._database.read(leases.others, owner)
 
     def sweep(self) -> int:
         """Free the jobs of owners whose lease has expired or whose process died on this machine."""

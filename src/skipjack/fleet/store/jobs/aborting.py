@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Table, func, or_, select, update
+from sqlalchemy import Connection, Table, or_, select, update
 
 from skipjack.errors import UsageError
 from skipjack.fleet.records import JobKind
@@ -31,7 +31,6 @@ from skipjack.fleet.store.jobs.transitions import JobRow, Step, worked_on
 from skipjack.fleet.store.machines import devices, registrations
 from skipjack.fleet.store.machines.devices import devices_of_arch
 from skipjack.fleet.store.schema import tables
-from skipjack.fleet.store.sql import clock
 from skipjack.fleet.store.sql.statements import among_thousands, chunks
 
 _GOING = [str(state) for state in State if state.going]
@@ -212,13 +211,6 @@ def _all(connection: Connection, rows: Sequence[JobRow], event: Event) -> int:
     for chunk in chunks(rows):
         transitions.take(connection, [Step(row, event, *worked_on(row)) for row in chunk])
     return len(rows)
-
-
-def others(connection: Connection, owner: str) -> int:
-    """How many coordinators besides this one are alive."""
-    owners = tables.owners.c
-    alive = select(func.count()).where(owners.id != owner, owners.expires > clock.now())
-    return int(connection.execute(alive).scalar_one())
 
 
 def touched(

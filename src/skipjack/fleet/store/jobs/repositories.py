@@ -46,11 +46,16 @@ class Problems:
         source: str = "",
         model: str = "",
         tag_only: bool = False,
+        in_order: bool = False,
     ) -> Added:
-        """Import problems and tag them; with `tag_only`, tag those that are known."""
+        """Import problems and tag them; with `tag_only`, tag those that are known.
+
+        With `in_order` their numbers are in this order, which takes longer.
+        """
         done = Added()
-        for chunk in statements.chunks(problems, _IMPORTED_AT_ONCE):
-            more = self._database.transaction(
+        # Those of one transaction are written in the order of their digests.
+        for chunk in statements.chunks(problems, 1 if in_order else _IMPORTED_AT_ONCE):
+            done += self._database.transaction(
                 imported.add_problems,
                 chunk,
                 tag,
@@ -58,9 +63,6 @@ class Problems:
                 source=source,
                 model=model,
                 tag_only=tag_only,
-            )
-            done = Added(
-                done.imported + more.imported, done.known + more.known, done.tagged + more.tagged
             )
         return done
 
