@@ -115,3 +115,14 @@ def test_a_path_that_workers_would_split_is_refused_at_once(tmp_path: Path) -> N
     (tmp_path / "link").symlink_to(place)
     plugins.load((str(tmp_path / "link" / "op.py"),))
     assert os.environ[plugins.VARIABLE] == str(tmp_path / "link" / "op.py")
+
+
+def test_standard_output_is_as_before_when_imports_of_two_threads_overlap() -> None:
+    before = sys.stdout
+    first, second = plugins.importing("first"), plugins.importing("second")
+    with first:
+        assert sys.stdout is sys.stderr
+        second.__enter__()
+    assert sys.stdout is sys.stderr, "the second one goes on"
+    second.__exit__(None, None, None)
+    assert sys.stdout is before

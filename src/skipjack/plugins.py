@@ -11,9 +11,11 @@ import importlib
 import os
 import sys
 import sysconfig
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import TextIO
 
 from skipjack.errors import MissingFileError, UsageError
 from skipjack.settings import PLUGIN_FOLDERS, PLUGINS
@@ -101,7 +103,7 @@ def importing(plugin: str) -> Iterator[None]:
     """What foreign code raises while it is imported becomes a `UsageError` that names it."""
     try:
         # Standard output is for results: what a plugin prints must not get between them.
-        with contextlib.redirect_stdout(sys.stderr):
+        with _stdout_to_stderr:
             yield
     except UsageError:
         raise
@@ -112,6 +114,34 @@ def importing(plugin: str) -> Iterator[None]:
         ) from None
     except Exception as error:
         raise UsageError(f"plugin {plugin} cannot be imported: {error}") from error
+
+
+class _StdoutToStderr(contextlib.AbstractContextManager[None]):
+    """Prints to standard error while it is entered, in several threads perhaps.
+
+    `contextlib.redirect_stdout` would leave standard output redirected where two threads enter it
+    before the first one leaves.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._before: TextIO = sys.stdout
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._before, sys.stdout = sys.stdout, sys.stderr
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                sys.stdout = self._before
+
+
+_stdout_to_stderr = _StdoutToStderr()
 
 
 def _import_file(path: Path) -> None:
