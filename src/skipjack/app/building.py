@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -61,11 +60,10 @@ def build(
     *,
     settings: Settings | None = None,
     plugins: tuple[str, ...] = (),
-    open_builder: Callable[..., Builder] = Builder,
 ) -> BuildRun:
     """Build the most promising configs of each problem and run nothing.
 
-    `observe` is told as that of `tune` is; `open_builder` makes the builder for a device.
+    `observe` is told as that of `tune` is.
     """
     chosen = configured(settings, plugins)
     asked_for = DumpRequest(Placement(request.device, request.threads), request.options.solver)
@@ -82,7 +80,7 @@ def build(
         for problem in problems:  # what cannot work is refused before anything is started
             solver_for(problem, target, request.options.solver)
         if problems:
-            work.append((open_builder(target, chosen), problems))
+            work.append((Builder(target, chosen), problems))
     if request.output is not None and work:
         output_directory(request.output)
     results: list[BuildResult] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from skipjack.runtime import NoGpuError
 from skipjack.search import check_name
 from skipjack.settings import Settings
 from skipjack.solvers import find_solver
-from skipjack.tuning import FindResult, TuneOptions, Tuner, check_memory
+from skipjack.tuning import FindResult, FindStatus, TuneOptions, Tuner, check_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +55,12 @@ class FindRun:
     @property
     def failed(self) -> bool:
         """Whether no solver of a problem ran."""
-        return any(result.status == "failed" for result in self.results)
+        return any(result.status is FindStatus.FAILED for result in self.results)
 
     @property
     def in_vain(self) -> bool:
         """Whether there are results, and all say that no solver applies."""
-        statuses = {result.status for result in self.results}
-        return statuses == {"not_applicable"}
+        return {result.status for result in self.results} == {FindStatus.NOT_APPLICABLE}
 
 
 def find(
@@ -71,17 +69,16 @@ def find(
     *,
     settings: Settings | None = None,
     plugins: tuple[str, ...] = (),
-    open_tuner: Callable[..., Tuner] = Tuner,
 ) -> FindRun:
     """Rank all solvers of each problem, each with its best config.
 
     `observe` is told of each problem before and after, and of how far it is. Ctrl-C ends it with
-    what is known. `open_tuner` makes the tuner.
+    what is known.
     """
     chosen = configured(settings, plugins)
     say = notices(observe)
     entries = request.problems.entries(say)
-    tuner = open_tuner(chosen, _device(request, entries), say)
+    tuner = Tuner(chosen, _device(request, entries), say)
     options = replace(request.options, searcher=check_name(request.options.searcher))
     only = tuple(find_solver(name).name for name in request.solvers)
     check_trace(request.trace)

@@ -61,13 +61,11 @@ def tune(
     *,
     settings: Settings | None = None,
     plugins: tuple[str, ...] = (),
-    open_tuner: Callable[..., Tuner] = Tuner,
 ) -> TuneRun:
     """Find the fastest config of each problem, and remember it.
 
     `observe` is told of each batch, of how far a search is, and of each result at once: what was
     found is told even if a later problem raises. Ctrl-C ends the search with what is known.
-    `open_tuner` makes the tuner of a device.
     """
     chosen = configured(settings, plugins)
     options = replace(request.options, searcher=check_name(request.options.searcher))
@@ -82,7 +80,7 @@ def tune(
     for at, entries in without_stranded(placed).items():
         here = choose_device(at.device, at.threads, entries)
         protocol = deployed_protocol(here, at.deployed, at.caches)
-        tuners.append((open_tuner(chosen, here, say, protocol), entries))
+        tuners.append((Tuner(chosen, here, say, protocol), entries))
     for tuner, entries in tuners:
         _check(tuner, entries, options)
     check_trace(request.trace)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from skipjack.app.bank_entries import known_entries
@@ -37,7 +37,6 @@ def verify(
     observe: WorkObserver = ignore,
     *,
     settings: Settings | None = None,
-    open_tuner: Callable[..., Tuner] = Tuner,
 ) -> TuneRun:
     """Time again what the bank holds of a problem on this machine, or all that is stale."""
     chosen = configured(settings)
@@ -57,7 +56,7 @@ def verify(
     results: list[TuneResult] = []
     for (device, protocol), entries in here.items():
         asked = [parse(one.problem) for one in entries]
-        with open_tuner(chosen, device, say, protocol) as tuner:
+        with Tuner(chosen, device, say, protocol) as tuner:
             results += tune_each(tuner, tuner.verify, asked, TuneOptions(budget=budget), observe)
         if results[-1].interrupted:
             break
