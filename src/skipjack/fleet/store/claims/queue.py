@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from skipjack.processes import ProcessIdentity
 
 
+_TIMES_AT_ONCE = 32
+"""How often an exchange claims again when all that it claimed came to an end at once: the lease is
+not renewed meanwhile."""
+
+
 class Queue:
     """Hands out jobs and takes back what came of them; a `fleet.store_protocols.JobQueue`."""
 
@@ -131,7 +136,7 @@ class Queue:
             return Exchanged(tuple(refused), tuple(claimed))
 
         refused: tuple[Claim, ...] = ()
-        while True:
+        for _ in range(_TIMES_AT_ONCE):
             done = self._database.transaction_once(
                 partial(both, given=settlements),
                 committed=lambda connection, done: claims.holds(connection, owner, done.claimed),
@@ -141,6 +146,7 @@ class Queue:
             if informed or not done.claimed:
                 return Exchanged(refused, tuple(informed))
             settlements = ()  # all that was claimed came to an end: there may be more
+        return Exchanged(refused, ())
 
     def _informed(
         self, owner: str, claimed: Sequence[tuple[Claim, Task]]
