@@ -36,7 +36,9 @@ def are_dumps(texts: Sequence[str], *others: object) -> bool:
     for text in texts:
         is_path = text.startswith((".", "/", "~")) and not {" ", ":"} & set(text)
         if is_path and text not in folders:
-            raise UsageError(f"there is no directory {text}; a dump is one, and a problem a key")
+            raise UsageError(
+                f"there is no directory {text}; name that of a dump, or a problem as matmul:8x8x8"
+            )
     if folders and len(folders) < len(texts):
         raise UsageError(f"{folders[0]} is a dump, which is tuned by itself; leave the others out")
     if folders and any(one is not None for one in others):

@@ -74,7 +74,8 @@ def tune(
     placed, left_out = place_problems(request.problems, dumped, chosen, say)
     if request.trace and len(placed) > 1:
         raise UsageError(
-            "--trace is of one device and deployment, and the file names several; name one"
+            "--trace is for one device and deployment, but the list names several; choose one with "
+            "--device and --deployed"
         )
     tuners = []
     for at, entries in without_stranded(placed).items():

@@ -152,7 +152,7 @@ class ListedSpace:
         return iter(self._configs)
 
     def promising(self, count: int) -> Sequence[Config]:
-        """The first ones: who lists configs knows why."""
+        """The first ones of the list, which its author put first."""
         return self._configs[:count]
 
     def choices(self) -> dict[str, tuple[Value, ...]]:

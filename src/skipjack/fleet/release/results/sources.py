@@ -22,7 +22,7 @@ from skipjack.interop.miopen.keys import key_of
 from skipjack.operations import parse
 
 if TYPE_CHECKING:
-    # Who reads a bank or a file needs no SQLAlchemy.
+    # A program that reads a bank or a file needs no SQLAlchemy.
     from skipjack.fleet.store import JobVerdict
     from skipjack.fleet.store_protocols import LabelResults
 

@@ -63,7 +63,7 @@ def check(connection: Connection, found: str) -> None:
 
 def create(connection: Connection) -> None:
     """Make all tables and views, unless another process just did."""
-    # Made from the ledger's definitions, which only those load who use them.
+    # They are made from the definitions of the ledger, which few programs load.
     from skipjack.fleet.store.schema.ledger_tables import TABLES
 
     assert set(TABLES.values()) <= set(metadata.tables.values())
