@@ -53,7 +53,7 @@ ENTRY_POINTS = [
     EntryPoint(
         "bank list",
         command("bank", "list"),
-        91,
+        92,
         ("numpy", "sqlalchemy", "rich.progress", "pydantic"),
     ),
     EntryPoint(
