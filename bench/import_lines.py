@@ -42,9 +42,10 @@ class NoProblems(Problems):
         source: str = "",
         model: str = "",
         tag_only: bool = False,
+        in_order: bool = False,
     ) -> Added:
         """Say that all were new."""
-        del tag, recurrent, source, model, tag_only
+        del tag, recurrent, source, model, tag_only, in_order
         count = sum(1 for _ in problems)
         return Added(count, 0, count)
 

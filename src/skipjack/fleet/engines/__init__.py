@@ -31,6 +31,4 @@ __all__ = [
     "captured_log",
 ]
 
-__getattr__, __dir__ = lazy(
-    __name__, {"local": ("LocalEngine",), "ray_engine": ("RayEngine",)}
-)
+__getattr__, __dir__ = lazy(__name__, {"local": ("LocalEngine",), "ray_engine": ("RayEngine",)})

@@ -25,8 +25,9 @@ from skipjack.fleet.store.sql.dialect import dialect_of
 from skipjack.fleet.store.sql.statements import among, found, found_together
 from skipjack.fleet.task import Task
 
-_TIMES_AT_ONCE = 32
-"""How often a claim looks further when all that it found came to an end at once."""
+TIMES_AT_ONCE = 32
+"""How often a claim looks further when all that it found came to an end at once: the lease is not
+renewed meanwhile."""
 
 
 def claim(
@@ -46,13 +47,15 @@ def claim(
     Nothing for an owner whose lease was swept, nor for a machine that is aborted or set aside. A
     job that turns out not to be doable is settled here, and is not among the answers.
     """
-    if stage is Stage.EVALUATE:  # who measures on nothing gets nothing; builders build for all
+    if (
+        stage is Stage.EVALUATE
+    ):  # without a device there is nothing to measure on; builders build for all
         wants = [want for want in wants if want.devices]
     admitted = _admitted(connection, owner, stage, wants, label)
     asked = {"label": admitted.label, "only": list(only) or None}
     groups = _groups(stage, admitted)
     seen: list[int] = []
-    for _ in range(_TIMES_AT_ONCE):
+    for _ in range(TIMES_AT_ONCE):
         taken = _taken(connection, stage, groups, asked, seen, kind)
         if not taken:
             return []
@@ -99,7 +102,7 @@ class _Admitted:
 def _admitted(
     connection: Connection, owner: str, stage: Stage, wants: Sequence[Want], label: str | None
 ) -> _Admitted:
-    """Who may work, once devices are bound to real ones."""
+    """The machines that may work, once devices are bound to real ones."""
     dialect = dialect_of(connection)
     values: dict[str, Any] = {"owner": owner, "machines": sorted({want.machine for want in wants})}
     asked = [(claim_sql.gate(dialect, label is not None), values)]
@@ -140,7 +143,7 @@ class _Able:
 def _groups(stage: Stage, admitted: _Admitted) -> dict[_Able, list[Want]]:
     """Wants by what they can work on: each group is one query.
 
-    Who evaluates gets jobs of labels that are for its very device, and not for another one of the
+    An evaluator gets jobs of labels that are for its very device, and not for another one of the
     same name.
     """
     groups: dict[_Able, list[Want]] = {}
@@ -182,7 +185,7 @@ def _hand_over(
     taken: Sequence[tuple[JobRow, Want]],
     tasks: Sequence[Task | Fault],
 ) -> list[tuple[Claim, Task]]:
-    """Write who has which job from now on; what cannot be done is settled at once."""
+    """Write which owner has which job from now on; what cannot be done is settled at once."""
     pairs = [(*pair, task) for pair, task in zip(taken, tasks, strict=True)]
     transitions.take(connection, _steps(owner, stage, pairs))
     faults = {row.id: task for row, _, task in pairs if isinstance(task, Inapplicable | Failed)}

@@ -24,11 +24,6 @@ if TYPE_CHECKING:
     from skipjack.processes import ProcessIdentity
 
 
-_TIMES_AT_ONCE = 32
-"""How often an exchange claims again when all that it claimed came to an end at once: the lease is
-not renewed meanwhile."""
-
-
 class Queue:
     """Hands out jobs and takes back what came of them; a `fleet.store_protocols.JobQueue`."""
 
@@ -136,7 +131,7 @@ class Queue:
             return Exchanged(tuple(refused), tuple(claimed))
 
         refused: tuple[Claim, ...] = ()
-        for _ in range(_TIMES_AT_ONCE):
+        for _ in range(claims.TIMES_AT_ONCE):
             done = self._database.transaction_once(
                 partial(both, given=settlements),
                 committed=lambda connection, done: claims.holds(connection, owner, done.claimed),

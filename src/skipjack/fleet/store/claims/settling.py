@@ -1,7 +1,7 @@
 """Settlements: what came of claims, all in one transaction, each exactly once.
 
-A claim counts while the job has the same owner and the same attempt. Who repeats a settlement that
-was written but never acknowledged hears that it is accepted, and nothing is written twice.
+A claim counts while the job has the same owner and the same attempt. A settlement that
+was written but never acknowledged may be sent again: it is accepted, and nothing is written twice.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Step:
     machine: int | None = None
     gpu: str = ""
     owner: str | None = None
-    """Who has it afterwards."""
+    """The owner that has it afterwards."""
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Other columns that change with it."""
 

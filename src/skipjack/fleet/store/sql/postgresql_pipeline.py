@@ -1,4 +1,4 @@
-"""PostgreSQL's pipeline mode: who only writes does not wait for the answer.
+"""PostgreSQL's pipeline mode: a statement that only writes is not waited for.
 
 `send` sends a statement, and `answered` waits for the answers to all that was sent. A transaction
 waits as often as it reads, and once for its COMMIT: nothing waits for BEGIN and for what is only

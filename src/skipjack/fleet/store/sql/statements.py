@@ -90,7 +90,7 @@ def update_and_insert(
 def insert_new(connection: Connection, table: Table, rows: Iterable[Row]) -> int:
     """Insert rows that have the same columns, but not those whose key is there; how many were new.
 
-    Who inserts in the order of the key never waits in a circle with others who do so too.
+    Transactions that insert in the order of the key never wait for each other in a circle.
     """
     dialect = dialect_of(connection)
     binary = any(isinstance(column.type, LargeBinary) for column in table.c)
