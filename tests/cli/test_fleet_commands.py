@@ -291,6 +291,8 @@ WRONG = [
     (("load", "-t", "two", "-l", "x", "--solver", "nst"), "nest"),
     (("load", "-t", "two", "-l", "x", "--direction", "up"), "direction"),
     (("job", "show", "99"), "99"),
+    (("job", "log", str(2**63)), "there is no job 9223372036854775808"),
+    (("load", "-t", "two", "-l", "x", "--budget", str(2**32)), "the budget of a job is from 1 to"),
     (("reset", "-l", "L", "--state", "new", "--to", "error"), "new or built"),
     (("abort",), "say which"),
     (("abort", "--machine", "nobody"), "nobody"),

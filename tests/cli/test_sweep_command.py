@@ -94,6 +94,15 @@ def test_the_table_names_the_best_and_what_it_gains(skipjack: Skipjack, bench: P
     assert {"result.json", "runs.csv", "report.html"} <= {p.name for p in (bench / "out").iterdir()}
 
 
+def test_a_report_that_cannot_be_written_is_told_before_anything_runs(
+    skipjack: Skipjack, bench: Path
+) -> None:
+    done = skipjack(*arguments(), "--report", "base.json", cwd=bench)
+    assert done.returncode == 1
+    assert "cannot use the directory base.json: it is not a directory; give --report" in done.stderr
+    assert not lines(bench / "builds.txt")
+
+
 @pytest.mark.parametrize(
     ("fate", "status"), [("crash", "crash"), ("hang", "timeout"), ("mute", "no_result")]
 )

@@ -12,7 +12,7 @@ from skipjack.core.config import Config
 from skipjack.core.device import Device
 from skipjack.native import cpu
 from skipjack.operations import parse
-from skipjack.solvers import find_solver, registry
+from skipjack.solvers import find_solver, identity, registry
 from skipjack.solvers.identity import build_identity, source_key
 from skipjack.solvers.solver import BuildingSolver, Source
 
@@ -120,6 +120,21 @@ def test_what_lies_beside_a_plug_in_belongs_to_it(folder: Path) -> None:
     first = of_operation(folder, OPERATION)
     (folder / "helper.py").write_text("def scaled(x):\n    return 30.0 * x\n")
     assert of_operation(folder, OPERATION) != first
+
+
+def test_what_is_installed_beside_an_installed_plug_in_belongs_to_it_if_it_came_with_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = folder / "site-packages"
+    installed.mkdir()
+    (folder / "helper.py").rename(installed / "helper.py")
+    came = {"edited": ["tiny"], "helper": ["a library"]}
+    monkeypatch.setattr(identity, "_distributions", lambda: came)
+    first = of_operation(installed, OPERATION)
+    (installed / "helper.py").write_text("def scaled(x):\n    return 30.0 * x\n")
+    assert of_operation(installed, OPERATION) == first, "a library is merely used"
+    came["helper"].append("tiny")
+    assert of_operation(installed, OPERATION) != first
 
 
 def test_where_a_plug_in_lies_does_not_matter(folder: Path) -> None:

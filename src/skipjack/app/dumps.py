@@ -51,7 +51,7 @@ def are_dumps(texts: Sequence[str], *others: object) -> bool:
 
 def _is_folder(text: str) -> bool:
     try:
-        return Path(text).is_dir()
+        return bool(text) and Path(text).is_dir()  # the path of an empty text is this directory
     except (OSError, ValueError):  # a key may be longer than any path
         return False
 

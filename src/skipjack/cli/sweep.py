@@ -186,8 +186,10 @@ def _sweep(request: SweepFileRequest, csv: Path | None, report: Path | None, jso
     from skipjack import app
     from skipjack.interrupt import watch_for_interrupt
     from skipjack.report.sweep_progress import sweep_progress
-    from skipjack.report.views import render_sweep, write_files
+    from skipjack.report.views import make_report_directory, render_sweep, write_files
 
+    if report:
+        make_report_directory(report)
     with watch_for_interrupt() as interrupt, sweep_progress(enabled=not json) as observe:
         found = app.sweep(request, observe, interrupt=interrupt)
     render_sweep(found, json)

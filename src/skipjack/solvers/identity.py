@@ -14,7 +14,7 @@ import io
 import sys
 import tokenize
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +32,8 @@ from skipjack.solvers.module_names import ModuleNames, absolute, read_module
 from skipjack.solvers.solver import BuildingSolver, Solver, Source
 
 _PLAIN = (str, bytes, int, float, complex, bool, type(None))
+_INSTALLED = frozenset(("site-packages", "dist-packages"))
+"""Folders of all that is installed."""
 _DEEPEST = 6
 """Levels of an object's state that are looked into."""
 
@@ -145,7 +147,7 @@ def _is_known(module: str, depth: int) -> bool:
     top = module.partition(".")[0]
     if top == "skipjack" or (top in sys.stdlib_module_names and top != "__main__"):
         return True
-    return depth > 0 and not {"site-packages", "dist-packages"}.isdisjoint(_file(module).parts)
+    return depth > 0 and not _INSTALLED.isdisjoint(_file(module).parts)
 
 
 # Text without a file
@@ -211,8 +213,23 @@ def _imports(path: Path) -> Iterator[Path]:
 def _neighbour(names: ModuleNames, target: str) -> Path | None:
     """The file of ``a.b.c``, which may be a module or a name in one."""
     parts = target.split(".")
+    if names.path.parent.name in _INSTALLED and not _come_together(names.path.stem, parts[0]):
+        return None  # all that is installed lies next to it
     found = (names.neighbour(parts[:length]) for length in range(len(parts), 0, -1))
     return next(filter(None, found), None)
+
+
+def _come_together(module: str, other: str) -> bool:
+    """Whether one distribution has installed both modules."""
+    by_module = _distributions()
+    return not set(by_module.get(module, ())).isdisjoint(by_module.get(other, ()))
+
+
+@functools.cache
+def _distributions() -> Mapping[str, Sequence[str]]:
+    from importlib.metadata import packages_distributions
+
+    return packages_distributions()
 
 
 @functools.lru_cache(maxsize=256)

@@ -5,11 +5,16 @@ from __future__ import annotations
 import ctypes
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from skipjack import operations
+from skipjack.core import guarding
 from skipjack.core.device import Device
+from skipjack.core.operation import Arrays
+from skipjack.core.problem import Problem
 from skipjack.errors import SkipjackError
 from skipjack.execute.verification import Checker
 from skipjack.native import llvm
@@ -79,6 +84,37 @@ def test_numpy_repeats_its_own_reference() -> None:
     arrays = {"x": np.linspace(-1, 1, 9, dtype=np.float32), "out": np.zeros(9, np.float32)}
     NumpySolver().bind(problem, arrays)()
     np.testing.assert_array_equal(arrays["out"], get("relu").reference(problem, arrays))
+
+
+def test_only_the_first_call_of_a_plug_ins_reference_is_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    like = get("relu")
+
+    class Own:
+        name, example = "own_relu", "own_relu:8"
+
+        def __getattr__(self, asked: str) -> Any:
+            if asked == "numpy_call":
+                raise AttributeError(asked)
+            return getattr(like, asked)
+
+        def reference(self, problem: Problem, arrays: Arrays) -> Any:
+            return np.maximum(arrays["x"], 0)
+
+    monkeypatch.setattr(operations.registry, "_known", {**operations.registry._known})
+    operations.register(Own())  # type: ignore[arg-type]
+    arrays = {"x": np.linspace(-1, 1, 9, dtype=np.float32), "out": np.zeros(9, np.float32)}
+    call = NumpySolver().bind(parse("own_relu:9"), arrays)
+    looked: list[object] = []
+    monkeypatch.setattr(guarding, "fits", lambda value, wanted: looked.append(value) or True)
+    call()
+    assert looked, "the first call is checked"
+    looked.clear()
+    arrays["x"] += 1
+    call()
+    np.testing.assert_array_equal(arrays["out"], np.maximum(arrays["x"], 0))
+    assert not looked, "checks take longer than NumPy does for so little"
 
 
 def test_whether_a_library_is_there_is_asked_without_loading_it(

@@ -89,7 +89,9 @@ def load(
     round_size: Annotated[
         int | None, typer.Option("--round", min=1, help="Trials that are asked for at once (32).")
     ] = None,
-    priority: Annotated[int, typer.Option(help="Higher ones are claimed first.")] = 0,
+    priority: Annotated[
+        int, typer.Option(min=-(2**31), max=2**31 - 1, help="Higher ones are claimed first.")
+    ] = 0,
     owner: Annotated[str | None, typer.Option(help="Whose label it is; you.")] = None,
     toolchain: Annotated[str, typer.Option(help="A note on the label.")] = "",
     versions: Annotated[str, typer.Option(help="A note on the label.")] = "",

@@ -7,6 +7,7 @@ from skipjack.lazy_names import lazy
 if TYPE_CHECKING:
     from skipjack.report.views.program import render_program_result
     from skipjack.report.views.sweeping import (
+        make_report_directory,
         print_sweep_json,
         render_foreseen,
         render_sweep,
@@ -18,6 +19,7 @@ __all__ = [
     "BuildView",
     "FindView",
     "TuneView",
+    "make_report_directory",
     "print_sweep_json",
     "render_foreseen",
     "render_program_result",
@@ -29,7 +31,13 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "program": ("render_program_result",),
-        "sweeping": ("print_sweep_json", "render_foreseen", "render_sweep", "write_files"),
+        "sweeping": (
+            "make_report_directory",
+            "print_sweep_json",
+            "render_foreseen",
+            "render_sweep",
+            "write_files",
+        ),
         "working": ("BuildView", "FindView", "TuneView"),
     },
 )

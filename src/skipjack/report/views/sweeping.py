@@ -66,13 +66,20 @@ def write_files(result: SweepResult, csv: Path | None, report: Path | None) -> N
         write_report(result, report)
 
 
+def make_report_directory(directory: Path) -> None:
+    """Make sure that `write_report` can write there, before anything is run for it."""
+    from skipjack.storage import ensure_directory
+
+    ensure_directory(directory, "give --report a directory that can be written to")
+
+
 def write_report(result: SweepResult, directory: Path) -> None:
     """Everything there is to know of a sweep, as files."""
     from skipjack.report.sweep_files import write_csv, write_json
     from skipjack.report.sweep_plots import PlotsMissingError, write_html, write_plots
-    from skipjack.storage import atomic_write, ensure_directory
+    from skipjack.storage import atomic_write
 
-    ensure_directory(directory)
+    make_report_directory(directory)
     write_json(result, directory / "result.json")
     write_csv(result, directory / "runs.csv")
     if result.user_conf:

@@ -88,8 +88,9 @@ def _problem_ids(connection: Connection, plans: Sequence[Plan]) -> dict[str, int
 
 
 def _plan_row(plan: Plan, problem: int) -> dict[str, Any]:
-    if not (0 < plan.budget <= _LARGEST and 0 < plan.round <= _LARGEST):
-        raise UsageError(f"a job needs a budget and a round of at least 1, not {plan}")
+    for what, number in (("budget", plan.budget), ("round", plan.round)):
+        if not 0 < number <= _LARGEST:
+            raise UsageError(f"the {what} of a job is from 1 to {_LARGEST}, {number} is not")
     if not 0 <= plan.seed <= _LARGEST:
         raise UsageError(f"the seed of a job is from 0 to {_LARGEST}, {plan.seed} is not")
     return {
@@ -132,7 +133,8 @@ def stale(
 
 def job(connection: Connection, id: int) -> Job:
     """The job of this number; `UsageError` if there is none."""
-    row = connection.execute(_jobs().where(tables.jobs.c.id == id)).first()
+    possible = 0 < id < 2**63  # larger ones are refused by drivers
+    row = connection.execute(_jobs().where(tables.jobs.c.id == id)).first() if possible else None
     if row is None:
         raise UsageError(f"there is no job {id}; skipjack status shows what there is")
     return _job(row, devices.names_by_class(connection))

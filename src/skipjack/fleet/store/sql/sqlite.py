@@ -133,6 +133,10 @@ class SQLiteDialect(Dialect):
             raise StorageError(
                 f"there is no folder {folder} for the store; make it, or mend the URL"
             )
+        if Path(str(url.database)).is_dir():
+            raise StorageError(
+                f"{url.database} is a directory, and a store is a file; name one in it in the URL"
+            )
         check_journal(Path(str(url.database)))
 
     @contextmanager
