@@ -31,7 +31,7 @@ def test_without_the_variable_nothing_is_loaded(value: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "['skipjack', 'skipjack.autoload'] set()"
+    assert done.stdout.strip() == "['skipjack', 'skipjack.autoload', 'skipjack.lazy_names'] set()"
 
 
 def test_a_failure_is_one_warning_and_the_program_goes_on(
