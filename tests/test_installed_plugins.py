@@ -141,6 +141,11 @@ def test_a_tuning_uses_an_installed_operation_and_searcher(site: Path, user_dir:
         ("Third = 1 / 0", "cannot be imported: division by zero"),
         ("class Third: name = 'fourth'", "its operation is named 'fourth'"),
         ("class Third: name = 'third'", "operation"),
+        ("Third = 5", "it is 5; name the class of the operation, or an object of it"),
+        (
+            "class Third:\n    def __init__(self): raise RuntimeError('boom')",
+            "its operation Third cannot be made: RuntimeError: boom",
+        ),
     ],
 )
 def test_a_broken_plug_in_is_left_out_with_one_warning(

@@ -147,8 +147,14 @@ class EntryPoints:
 
 def named_instance(kind: str, name: str, found: Any) -> Any:
     """An object, made if its class is given, whose name is the entry point's."""
-    made = found() if isinstance(found, type) else found
+    try:
+        made = found() if isinstance(found, type) else found
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise UsageError(f"its {kind} {found.__name__} cannot be made: {reason}") from error
     own = getattr(made, "name", None)
+    if not isinstance(own, str):
+        raise UsageError(f"it is {made!r:.60}; name the class of the {kind}, or an object of it")
     if own != name:
         raise UsageError(f"its {kind} is named {own!r}; give the entry point this name")
     return made

@@ -79,7 +79,6 @@ class SolverDeclarations:
         assert self.device().kind in solver.kinds, "the kit's device is of no kind that it declares"
 
     def test_accepts_the_problems_that_it_is_for(self) -> None:
-        assert self.problems, "supply problems in your subclass"
         solver, device = self.create(), self.device()
         for problem in self._problems():
             assert problem.dtype in solver.dtypes, f"{problem.key} is of no dtype that it declares"
@@ -145,6 +144,7 @@ class SolverDeclarations:
                 assert slots[0] == slots[1], f"{where} has two lists of slots"
 
     def _problems(self) -> list[Problem]:
+        assert self.problems, "supply problems in your subclass"
         return [parse(key) for key in self.problems]
 
     def _space(self, problem: Problem) -> Space:
