@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from functools import cache, partial
+from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,11 +21,11 @@ from sqlalchemy import create_engine, text, update
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from skipjack.app.running import RunOptions
 from skipjack.cli.main import app
 from skipjack.fleet.engine import Host
 from skipjack.fleet.machines.registration import Registration
 from skipjack.fleet.records import Label, Plan
-from skipjack.fleet.runs import RunRequest
 from skipjack.fleet.store.jobs.problems import NewProblem
 from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.schema import tables
@@ -79,11 +80,12 @@ def engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, o
     class Engine(PlayedFleet):
         made: list[dict[str, object]] = []  # noqa: RUF012  (one list for all of this test's)
 
-    monkeypatch.setattr("skipjack.fleet.engines.local.LocalEngine", Engine)
-    monkeypatch.setattr("skipjack.fleet.engines.ray_engine.RayEngine", Engine)
-    monkeypatch.setattr(
-        "skipjack.fleet.runs.RunRequest", partial(RunRequest, linger_s=0.1)
-    )  # a window waits for the other one
+    monkeypatch.setattr("skipjack.fleet.engines.LocalEngine", Engine)
+    monkeypatch.setattr("skipjack.fleet.engines.RayEngine", Engine)
+    asked = RunOptions.request.fget
+    assert asked
+    quick = property(lambda options: replace(asked(options), linger_s=0.1))
+    monkeypatch.setattr(RunOptions, "request", quick)  # a window waits for the other one
     monkeypatch.setenv("SKIPJACK_MIOPEN_DRIVER", driver_in(tmp_path))
     return Engine.made
 
