@@ -143,8 +143,8 @@ def test_rows_and_channels(forced: ForcedHook, data: st.DataObject) -> None:
         x, axis = drawn(*lead, data.draw(many)), data.draw(st.sampled_from([-1, -1, 0]))
         assert_same(forced, lambda: getattr(torch, kind)(x, axis), drawn.tensors)
     elif kind == "layer norm":
-        # The gradient of a row of one element is 0. What PyTorch gives for it is rounding alone, 316
-        # times as large as elsewhere: a row without variance is divided by the root of eps.
+        # The gradient of a row of one element is 0. What PyTorch gives for it is rounding alone,
+        # 316 times as large as elsewhere: a row without variance is divided by the root of eps.
         row = [max(2, data.draw(many)), *drawn.numbers(data.draw(st.integers(0, 1)))]
         x, weight, bias = drawn(*lead, *row), drawn.maybe(*row), drawn.maybe(*row)
         assert_same(forced, lambda: functional.layer_norm(x, row, weight, bias), drawn.tensors)
