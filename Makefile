@@ -8,6 +8,7 @@ LOADGEN := $(VENV)/.loadgen
 FLEET := $(VENV)/.fleet
 EVERYTHING := $(VENV)/.everything
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+NEW_PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'  # knows --group
 
 # Tests start thousands of processes that import the same modules: their byte code is kept, also where
 # the environment says otherwise. Compiling SQLAlchemy alone takes half a second.
@@ -31,9 +32,6 @@ demo-loadgen: $(STAMP) $(LOADGEN)
 # PYTEST_ARGS="-n 0" runs one test after the other. Libraries get one thread in the tests' own
 # processes: those of four at once would wait for each other. Workers set theirs themselves.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
-# Hundreds of tests start Python: bytecode is kept even where the environment says not to, as
-# images of containers do, so that each of them does not compile the package anew.
-unexport PYTHONDONTWRITEBYTECODE
 test: $(EVERYTHING)
 	$(MAKE) --no-print-directory -j2 lint tests-quick
 
@@ -155,9 +153,11 @@ $(FLEET): $(STAMP) tools/install-servers
 # What tests use, by a single call of pip: it resolves once, and files are compiled when they are first
 # imported. Where that fails, part by part: PyTorch, LoadGen, Ray and drivers may be missing.
 $(EVERYTHING): pyproject.toml constraints.txt tools/install-servers | $(BIN)/python
+	$(NEW_PIP)
 	tools/install-servers & \
 	    $(PIP) --no-compile $(TORCH_PIP_ARGS) \
-	        -e '.[test,plots,mkl,torch,triton,rl,loadgen,postgresql,mariadb,ray]' \
+	        --group test --group lint \
+	        -e '.[plots,mkl,torch,triton,rl,loadgen,postgresql,mariadb,ray]' \
 	        && touch $(STAMP) $(TORCH) $(LOADGEN) $(FLEET); \
 	    wait
 	$(MAKE) --no-print-directory $(STAMP) $(TORCH) $(FLEET)
@@ -165,7 +165,8 @@ $(EVERYTHING): pyproject.toml constraints.txt tools/install-servers | $(BIN)/pyt
 	touch $@
 
 $(STAMP): pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) -e '.[test,plots]'
+	$(NEW_PIP)
+	$(PIP) --group test --group lint -e '.[plots]'
 	-$(PIP) -e '.[mkl]'
 	touch $@
 

@@ -25,7 +25,8 @@ from skipjack import operations
 from warm import Warm
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
+OUTSIDE = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+DOCUMENTS = sorted([*(ROOT / name for name in OUTSIDE), *(ROOT / "docs").glob("*.md")])
 _FENCE = re.compile(r"^```(\w*)$")
 _MARK = re.compile(r"^<!-- (run|file: ([\w.-]+)) -->$")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -208,19 +209,24 @@ def test_example_keys_of_the_documents_parse() -> None:
         assert operations.parse(key).operation == name
 
 
-def test_every_document_is_linked_from_the_readme() -> None:
-    linked = set(_LINK.findall((ROOT / "README.md").read_text()))
-    missing = [p.name for p in (ROOT / "docs").glob("*.md") if f"docs/{p.name}" not in linked]
+def test_every_document_is_linked_from_the_index() -> None:
+    linked = set(_LINK.findall((ROOT / "docs" / "index.md").read_text()))
+    missing = {path.name for path in (ROOT / "docs").glob("*.md")} - linked - {"index.md"}
     assert not missing
+    assert "docs/index.md" in _LINK.findall((ROOT / "README.md").read_text())
 
 
-def test_the_readme_lists_the_variables_as_they_are_declared() -> None:
+def test_the_readme_fits_on_a_screen() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 80
+
+
+def test_the_page_of_settings_lists_the_variables_as_they_are_declared() -> None:
     from skipjack.settings import VARIABLES
 
     row = re.compile(r"^\| `([A-Z_]+)` \| (?:`(\w+)` )?\| .* \| (.*) \|$", re.MULTILINE)
     listed = {
         name: (field, re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", default))
-        for name, field, default in row.findall((ROOT / "README.md").read_text())
+        for name, field, default in row.findall((ROOT / "docs" / "settings.md").read_text())
     }
     assert listed == {one.name: (one.field, one.default) for one in VARIABLES if not one.internal}
 
@@ -236,7 +242,8 @@ def test_blocks_are_found_with_their_marks() -> None:
     ]
 
 
-def test_every_number_in_the_performance_document_comes_from_a_result_file() -> None:
-    script = ROOT / "bench" / "performance_doc.py"
+@pytest.mark.parametrize("name", ["performance_doc.py", "gains_picture.py"])
+def test_every_number_about_speed_comes_from_a_result_file(name: str) -> None:
+    script = ROOT / "bench" / name
     done = subprocess.run([sys.executable, str(script), "--check"], cwd=ROOT, check=False)
-    assert done.returncode == 0, "run python bench/performance_doc.py"
+    assert done.returncode == 0, f"run python bench/{name}"
