@@ -3,6 +3,7 @@
 
     tools/rooms.py check PLAN...     what stands in the way of a plan
     tools/rooms.py apply PLAN...     carry it out: source, tests, benchmarks, examples, docs
+    tools/rooms.py table PLAN...     old and new names as a page in Markdown
 
 Lines of a plan, with paths relative to `src/skipjack`:
 
@@ -1116,7 +1117,7 @@ def carry_out(house: House, write: bool) -> None:
         print(f"{len(house.modules)} files, {len(texts) + len(inits)} afterwards")
         by_package: dict[str, int] = defaultdict(int)
         for name in [*texts, *inits]:
-            by_package[(name.split(".") + [""])[1]] += 1
+            by_package[[*name.split("."), ""][1]] += 1
         print(", ".join(f"{name} {count}" for name, count in sorted(by_package.items())))
         return
     rewritten: dict[Path, str] = {}
@@ -1151,11 +1152,40 @@ def carry_out(house: House, write: bool) -> None:
                 folder.rmdir()
 
 
+def print_table(plan: Plan) -> None:
+    """Old and new names, for whoever has a branch or a plug-in from before."""
+    print("# Old and new names\n")
+    print(
+        "`tools/rooms.py apply tools/plans/*.plan` moved, merged and renamed these, everywhere at"
+    )
+    print(
+        "once. Paths are relative to `src/skipjack`.\n\n## Modules\n\n| before | now |\n"
+        "| --- | --- |"
+    )
+    moved = {old: new for new, olds in plan.parts.items() for old in olds if old != new}
+    for old, new in sorted(moved.items()):
+        cells = (name.removeprefix("skipjack.").replace(".", "/") for name in (old, new))
+        print("| {} | {} |".format(*(f"`{cell}`" for cell in cells)))
+    print("\n## Classes, functions, constants\n\n| module before | name before | now |")
+    print("| --- | --- | --- |")
+    for (module, name), new in sorted(plan.names.items()):
+        where = module.removeprefix("skipjack.").replace(".", "/")
+        print(f"| `{where}` | `{name}` | `{new}` |")
+    print("\n## Attributes, methods, parameters, variables\n\n| before | now | in |")
+    print("| --- | --- | --- |")
+    for old, new, folders in sorted(plan.words):
+        where = ", ".join(f"`{folder}`" for folder in folders) or "everywhere"
+        print(f"| `{old}` | `{new}` | {where} |")
+
+
 def main() -> None:
-    if len(sys.argv) < 3 or sys.argv[1] not in ("check", "apply"):
+    if len(sys.argv) < 3 or sys.argv[1] not in ("check", "apply", "table"):
         sys.exit(__doc__)
     problems = Problems()
     plan = read_plans(sys.argv[2:], problems)
+    if sys.argv[1] == "table":
+        print_table(plan)
+        return
     house = House(plan, problems)
     carry_out(house, write=sys.argv[1] == "apply")
     for problem in problems:
