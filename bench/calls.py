@@ -14,14 +14,13 @@ import numpy as np
 
 import machine
 import skipjack
-from skipjack.core.operation import Arrays
-from skipjack.core.problem import Problem
-from skipjack.execute.disturbance import Watch, take_samples
-from skipjack.execute.kernels import PythonKernel
-from skipjack.execute.statistics import Block, paired_ratio, summarize
-from skipjack.native.memory import aligned
+from skipjack.core import Arrays, Problem
+from skipjack.execute import Block, paired_ratio, summarize
+from skipjack.execute.cpu import ThreadCounters
+from skipjack.execute.cpu.kernels import PythonKernel, take_samples
+from skipjack.native import aligned
 from skipjack.operations import get, outputs
-from skipjack.solvers.vendor.numpy_solver import NumpySolver
+from skipjack.solvers.vendor.cpu import NumpySolver
 
 PROBLEMS = ("add:64", "add:4096", "relu:4096", "matmul:64x64x64", "matmul:128x128x128")
 ROUNDS, SAMPLES, SAMPLE_NS = 40, 4, 200_000
@@ -56,7 +55,7 @@ def timed(calls: Calls) -> dict[str, list[Block]]:
     """Blocks of all, in turns."""
     core = max(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {core})
-    watch = Watch(core)
+    watch = ThreadCounters(core)
     kernels = {name: PythonKernel(call) for name, call in calls.items()}
     counts = {
         name: max(1, int(SAMPLE_NS / float(kernel.sample(20, 3).min())))

@@ -12,20 +12,16 @@ import numpy as np
 import metaschedule
 import torch_calls
 from shapes import Shape
-from skipjack.core.config import Config
-from skipjack.core.operation import Array
-from skipjack.core.problem import Problem
+from skipjack.core import Array, Config, Problem
 from skipjack.errors import SkipjackError
-from skipjack.execute.kernels import Kernel, PythonKernel
-from skipjack.execute.verification import draw_inputs, judge
-from skipjack.native.cpu import registers_of
-from skipjack.native.memory import aligned, poison
+from skipjack.execute import draw_inputs
+from skipjack.execute.cpu.kernels import Kernel, PythonKernel
+from skipjack.execute.verification import judge
+from skipjack.native import aligned, poison, registers_of
 from skipjack.operations import get, tensors
-from skipjack.solvers import find_solver, refusal
-from skipjack.solvers.registry import solver_for
-from skipjack.solvers.solver import NativeVendorSolver, VendorSolver
+from skipjack.solvers import NativeVendorSolver, VendorSolver, find_solver, refusal, solver_for
 from skipjack.solvers.vendor.tvm import read_record
-from skipjack.tuning.result import TuneResult
+from skipjack.tuning.study import TuneResult
 from stand import Stand
 
 LIBRARIES = ("numpy", "cblas", "mkl")

@@ -29,9 +29,9 @@ from found import Found, find
 from journal import Journal, code_digest
 from metaschedule import CACHE
 from roofline import ratio_record
-from skipjack.core.operation import Array
+from skipjack.core import Array
 from skipjack.errors import SkipjackError
-from skipjack.execute.kernels import PythonKernel
+from skipjack.execute.cpu.kernels import PythonKernel
 from skipjack.native import cpu
 from skipjack.operations import get, parse
 from stand import Plan, Rounds

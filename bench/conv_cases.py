@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Literal
 
-from skipjack.core.problem import Problem
+from skipjack.core import Problem
 from skipjack.operations import parse
 
 Kind = Literal["first", "1x1", "1x1 strided", "3x3", "depthwise"]

@@ -21,7 +21,7 @@ import shapes
 import sitting
 import summary
 from contenders import line_up, recipe
-from skipjack.tuning.tuner import Tuner
+from skipjack.tuning import Tuner
 from stand import Plan, Stand
 from tuned import tune
 

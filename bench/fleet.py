@@ -20,7 +20,7 @@ import fleet_celery
 from fleet_flow import Fleet, Flow
 from fleet_record import Record, in_words, spread, write
 from fleet_stand_in import importable_in_workers, make_empty
-from skipjack.fleet.engines.local import LocalEngine
+from skipjack.fleet.engines import LocalEngine
 from skipjack.settings import Settings
 from skipjack.testing.servers import MariaDB, NotInstalledError, PostgreSQL, Server
 

@@ -10,10 +10,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 import fleet_durations
-from skipjack.core.device import Device
-from skipjack.fleet.engine import Done, Host, RunningLog, Slot
-from skipjack.fleet.states import Stage
-from skipjack.fleet.task import Outcome, Task
+from skipjack.core import Device
+from skipjack.fleet.model import Done, Host, JobStage, RunningLog, Slot, Task, TaskOutcome
 from skipjack.interrupt import Interrupt
 
 PER_HOST = 8
@@ -33,12 +31,12 @@ class Window:
 
 @dataclass
 class VirtualDevices:
-    """Evaluators in real time; see `skipjack.fleet.engine.Engine`. Each does its tasks in order."""
+    """Evaluators in real time, each doing its tasks in order; see `Engine` in fleet/model."""
 
     first_host: int
     devices: int
     device: Device
-    outcome: Outcome
+    outcome: TaskOutcome
     """What comes of every job, but for its number."""
     window: Window
     interrupt: Interrupt
@@ -59,7 +57,7 @@ class VirtualDevices:
             for number in numbers
         ]
         self._slots = [
-            Slot(f"{host.name}-{gpu}", Stage.EVALUATE, host.name, (self.device,), str(gpu))
+            Slot(f"{host.name}-{gpu}", JobStage.EVALUATE, host.name, (self.device,), str(gpu))
             for host in self._hosts
             for gpu in range(PER_HOST)
         ][: self.devices]
@@ -97,7 +95,7 @@ class VirtualDevices:
             found.append(Done(slot, job, outcome, seconds=seconds))
         return found
 
-    def heard(self) -> Sequence[RunningLog]:
+    def running_logs(self) -> Sequence[RunningLog]:
         """Its devices say nothing."""
         return ()
 

@@ -17,11 +17,9 @@ from pathlib import Path
 from fleet_flow import told_in
 from fleet_record import Record, in_words, spread, write
 from skipjack.errors import SkipjackError
-from skipjack.fleet.coordinator import Coordinator
-from skipjack.fleet.engines.local import LocalEngine
-from skipjack.fleet.records import Label, Plan
-from skipjack.fleet.runs import RunRequest
-from skipjack.fleet.states import Stage
+from skipjack.fleet.engines import LocalEngine
+from skipjack.fleet.model import JobPlan, JobStage, Label
+from skipjack.fleet.run import Coordinator, RunRequest
 from skipjack.fleet.store import NewProblem, open_store
 from skipjack.interrupt import Interrupt
 from skipjack.native import cpu
@@ -41,26 +39,26 @@ def build(home: Path, jobs: int) -> None:
     """A store in which all jobs are built."""
     keys = problems(jobs)
     name = cpu.detect(1).name
-    plans = [Plan(key, name, "microkernel", "random", 0, _TRIALS, _TRIALS) for key in keys]
+    plans = [JobPlan(key, name, "microkernel", "random", 0, _TRIALS, _TRIALS) for key in keys]
     settings = Settings(home)
     with open_store(_url(home), settings=settings) as store:
         store.problems.add([NewProblem(key, "matmul", "", "f32") for key in keys], _LABEL)
         store.jobs.add(Label(_LABEL, "bench"), plans)
         store.jobs.add(Label(_WARM_UP, "bench"), plans[:_WARMING])
-    _run(home, (Stage.BUILD,), len(cpu.usable_cores()), 0)
+    _run(home, (JobStage.BUILD,), len(cpu.usable_cores()), 0)
 
 
 def evaluate_s(home: Path, built: Path, evaluators: int, jobs: int) -> float:
     """Seconds that so many evaluators take for a copy of what was built."""
     shutil.copytree(built, home)
-    _run(home, (Stage.EVALUATE,), 0, evaluators)
+    _run(home, (JobStage.EVALUATE,), 0, evaluators)
     told = told_in(_url(home), _LABEL, Settings(home))
     if told.jobs != jobs:
         raise SkipjackError(f"{told.jobs} of {jobs} jobs were evaluated")
     return told.seconds
 
 
-def _run(home: Path, stages: tuple[Stage, ...], builders: int, evaluators: int) -> None:
+def _run(home: Path, stages: tuple[JobStage, ...], builders: int, evaluators: int) -> None:
     settings = Settings(home)
     engine = LocalEngine(settings, builders, evaluators)
     with open_store(_url(home), settings=settings) as store, engine:

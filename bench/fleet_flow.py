@@ -8,18 +8,24 @@ from itertools import count
 from sqlalchemy import func, select
 
 from fleet_stand_in import empty_outcome
-from skipjack.core.device import Device
-from skipjack.fleet.coordinator import Coordinator
-from skipjack.fleet.engine import Done, Engine, Host
-from skipjack.fleet.records import Label, Plan, Want
-from skipjack.fleet.runs import RunRequest
-from skipjack.fleet.settlements import settlement_of
-from skipjack.fleet.states import Stage, State
+from skipjack.core import Device
+from skipjack.fleet.model import (
+    Done,
+    Engine,
+    Host,
+    JobPlan,
+    JobStage,
+    JobState,
+    Label,
+    TaskOutcome,
+    WorkRequest,
+    claim_result_of,
+)
+from skipjack.fleet.run import Coordinator, RunRequest
 from skipjack.fleet.store import NewProblem, Store, open_store
 from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.sql.dialect import engine_for
 from skipjack.fleet.store.sql.urls import database_url
-from skipjack.fleet.task import Outcome
 from skipjack.interrupt import Interrupt
 from skipjack.native import cpu
 from skipjack.processes import ProcessIdentity
@@ -53,9 +59,9 @@ class Fleet:
         """Evaluate so many built jobs, claimed and settled up to `batch` at a time."""
         label = built_jobs(self.store, jobs, cpu.detect(1))
         # One batch is worked on while the next one is claimed.
-        request = RunRequest(label, (Stage.EVALUATE,), most_ahead=2 * batch, most_claimed=batch)
+        request = RunRequest(label, (JobStage.EVALUATE,), most_ahead=2 * batch, most_claimed=batch)
         summary = Coordinator(self.store.queue, self._engine, request).run(Interrupt())
-        if summary.counts != {State.EVALUATED: jobs}:
+        if summary.counts != {JobState.EVALUATED: jobs}:
             raise RuntimeError(f"not all jobs of {label} are evaluated: {dict(summary.counts)}")
         return told_in(self._url, label, self._settings)
 
@@ -66,12 +72,12 @@ class Fleet:
 
 def told_in(url: str, label: str, settings: Settings) -> Flow:
     """How long the label's evaluations took together, as the story of its jobs says."""
-    line, job, batch = tables.story.c, tables.jobs.c, tables.labels.c
+    line, job, batch = tables.history.c, tables.jobs.c, tables.labels.c
     lines = (
         select(line.event, func.count(), func.min(line.at), func.max(line.at))
         .join(tables.jobs, job.id == line.job)
         .join(tables.labels, batch.id == job.label)
-        .where(batch.name == label, line.before.in_([State.BUILT, State.EVALUATING]))
+        .where(batch.name == label, line.before.in_([JobState.BUILT, JobState.EVALUATING]))
         .group_by(line.event)
     )
     reader = engine_for(database_url(url, settings))
@@ -85,24 +91,24 @@ def told_in(url: str, label: str, settings: Settings) -> Flow:
 
 
 def built_jobs(
-    store: Store, jobs: int, device: Device, built: Outcome | None = None, at_once: int = 500
+    store: Store, jobs: int, device: Device, built: TaskOutcome | None = None, at_once: int = 500
 ) -> str:
     """A new label with so many jobs, of each of which the same came as of `built`; its name."""
     label = f"bench_{next(_labels)}"
     keys = [f"matmul:{size}x8x8" for size in range(1, jobs + 1)]
     store.problems.add([NewProblem(key, "matmul", "", "f32") for key in keys], "bench")
-    store.jobs.add(Label(label, "bench"), [Plan(key, device.name) for key in keys])
+    store.jobs.add(Label(label, "bench"), [JobPlan(key, device.name) for key in keys])
     machine = store.queue.register(Host("builder", 1, 1 << 30, (device,)), "none")
-    owner = store.queue.sign_in(ProcessIdentity("builder", 1), 600.0)
-    want = Want(machine.id, "build", count=at_once)
-    while claimed := store.queue.claim(owner, Stage.BUILD, [want], label=label):
+    owner = store.queue.start_lease(ProcessIdentity("builder", 1), 600.0)
+    want = WorkRequest(machine.id, "build", count=at_once)
+    while claimed := store.queue.claim(owner, JobStage.BUILD, [want], label=label):
         outcomes = [
             replace(built, job=task.job) if built else empty_outcome(task) for _, task in claimed
         ]
-        settlements = [
-            settlement_of(claim, Done(claim.slot, claim.job, outcome))
+        claim_results = [
+            claim_result_of(claim, Done(claim.slot, claim.job, outcome))
             for (claim, _), outcome in zip(claimed, outcomes, strict=True)
         ]
-        store.queue.settle(owner, settlements)
-    store.queue.sign_out(owner, "all is built")
+        store.queue.finish(owner, claim_results)
+    store.queue.end_lease(owner, "all is built")
     return label

@@ -19,12 +19,8 @@ from typing import Any
 from fleet_record import Record, in_words, spread, write
 from fleet_stand_in import importable_in_workers, make_empty
 from skipjack.execute import wire
-from skipjack.fleet.engine import Done, Engine
-from skipjack.fleet.engines.local import LocalEngine
-from skipjack.fleet.engines.ray_engine import RayEngine
-from skipjack.fleet.records import Plan
-from skipjack.fleet.states import Stage
-from skipjack.fleet.task import Task
+from skipjack.fleet.engines import LocalEngine, RayEngine
+from skipjack.fleet.model import Done, Engine, JobPlan, JobStage, Task
 from skipjack.native import cpu
 from skipjack.settings import Settings
 
@@ -42,12 +38,12 @@ class Echo:
 
 def engine_ms(engine: Engine, tasks: int) -> float:
     """Milliseconds per trial through an engine whose worker has an empty kernel."""
-    (slot,) = [one.name for one in engine.slots() if one.stage is Stage.BUILD]
+    (slot,) = [one.name for one in engine.slots() if one.stage is JobStage.BUILD]
     device = cpu.detect(1)
-    plan = Plan("matmul:8x8x8", device.name, budget=TRIALS, round=TRIALS)
+    plan = JobPlan("matmul:8x8x8", device.name, budget=TRIALS, round=TRIALS)
     started = time.perf_counter()
     for job in range(tasks):
-        engine.submit(slot, [Task(job, Stage.BUILD, plan, device)])
+        engine.submit(slot, [Task(job, JobStage.BUILD, plan, device)])
         done: list[Done] = []
         while not done:
             done = engine.poll(10.0)
@@ -59,7 +55,7 @@ def engine_ms(engine: Engine, tasks: int) -> float:
 def actor_ms(ray: Any, actor: Any, tasks: int) -> float:
     """Milliseconds per trial for calls of an actor with as many bytes as a task has."""
     device = cpu.detect(1)
-    task = Task(1, Stage.BUILD, Plan("matmul:8x8x8", device.name), device).message()
+    task = Task(1, JobStage.BUILD, JobPlan("matmul:8x8x8", device.name), device).message()
     data = wire.encode(task.body, task.blobs)
     started = time.perf_counter()
     for _ in range(tasks):

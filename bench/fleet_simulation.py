@@ -27,9 +27,8 @@ from fleet_engine import PER_HOST, VirtualDevices, Window
 from fleet_flow import built_jobs
 from fleet_record import Record, write
 from fleet_template import Template, real_job
-from skipjack.fleet.coordinator import Coordinator
-from skipjack.fleet.runs import RunRequest
-from skipjack.fleet.states import Stage
+from skipjack.fleet.model import JobStage
+from skipjack.fleet.run import Coordinator, RunRequest
 from skipjack.fleet.store import open_store
 from skipjack.interrupt import Interrupt
 from skipjack.native import cpu
@@ -67,7 +66,7 @@ def coordinate(share: Share) -> Record:
         np.random.default_rng(share.first_device),
     )
     with open_store(share.url) as store:
-        request = RunRequest(share.label, (Stage.EVALUATE,), wait=True)
+        request = RunRequest(share.label, (JobStage.EVALUATE,), wait=True)
         summary = Coordinator(store.queue, engine, request).run(interrupt)
     used = resource.getrusage(resource.RUSAGE_SELF)
     return {

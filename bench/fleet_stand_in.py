@@ -6,8 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from skipjack.fleet.states import Stage
-from skipjack.fleet.task import Outcome, Task
+from skipjack.fleet.model import JobStage, Task, TaskOutcome
 
 FACTS = '{"format":1,"tables":{}}'
 RESULT = {"status": "measured", "toolchain": "none"}
@@ -16,7 +15,7 @@ RESULT = {"status": "measured", "toolchain": "none"}
 class Empty:
     """Every job is finished as soon as it begins."""
 
-    def perform(self, task: Task) -> Outcome:
+    def perform(self, task: Task) -> TaskOutcome:
         """Say that it is done."""
         return empty_outcome(task)
 
@@ -24,17 +23,17 @@ class Empty:
         """Nothing to let go of."""
 
 
-def empty_outcome(task: Task) -> Outcome:
+def empty_outcome(task: Task) -> TaskOutcome:
     """What comes of an empty kernel: a build, or the verdict of a single trial."""
-    if task.stage is Stage.BUILD:
-        return Outcome(task.job, task.stage, facts=FACTS)
-    return Outcome(
+    if task.stage is JobStage.BUILD:
+        return TaskOutcome(task.job, task.stage, facts=FACTS)
+    return TaskOutcome(
         task.job, task.stage, finished=True, facts=FACTS, trials=1, best_ns=1.0, result=RESULT
     )
 
 
-def make_empty(stage: Stage, *, cores: Sequence[int] = (), gpu: str = "") -> Empty:
-    """As `skipjack.fleet.work.make_worker`."""
+def make_empty(stage: JobStage, *, cores: Sequence[int] = (), gpu: str = "") -> Empty:
+    """As `skipjack.fleet.work.worker.make_worker`."""
     del stage, cores, gpu
     return Empty()
 

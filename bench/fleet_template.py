@@ -10,9 +10,7 @@ from pathlib import Path
 
 from fleet_record import Record
 from skipjack.errors import SkipjackError
-from skipjack.fleet.records import Plan
-from skipjack.fleet.states import Stage
-from skipjack.fleet.task import Outcome, Task
+from skipjack.fleet.model import JobPlan, JobStage, Task, TaskOutcome
 from skipjack.native import cpu
 
 TRIALS = 100
@@ -23,8 +21,8 @@ _PLAN = ("matmul:192x192x192", "microkernel", "random")
 class Template:
     """The outcomes of both stages, without machine code."""
 
-    built: Outcome
-    told: Outcome
+    built: TaskOutcome
+    told: TaskOutcome
 
     def sizes(self) -> Record:
         """What is in them, in characters and rows."""
@@ -46,10 +44,10 @@ class Template:
     @classmethod
     def load(cls, file: Path) -> Template:
         """What `save` wrote."""
-        from skipjack.execute.wire import Message
+        from skipjack.execute import Message
 
         bodies = json.loads(file.read_text(encoding="utf-8"))
-        return cls(*(Outcome.of(Message(body, ())) for body in bodies))
+        return cls(*(TaskOutcome.of(Message(body, ())) for body in bodies))
 
 
 def real_job() -> Template:
@@ -60,12 +58,12 @@ def real_job() -> Template:
         os.environ |= {"SKIPJACK_USER_DB_PATH": directory, "SKIPJACK_LOCK_DIR": directory}
         device = cpu.detect(1)
         problem, solver, searcher = _PLAN
-        plan = Plan(problem, device.name, solver, searcher, budget=TRIALS, round=TRIALS)
-        builder = make_worker(Stage.BUILD)
-        built = builder.perform(Task(1, Stage.BUILD, plan, device))
+        plan = JobPlan(problem, device.name, solver, searcher, budget=TRIALS, round=TRIALS)
+        builder = make_worker(JobStage.BUILD)
+        built = builder.perform(Task(1, JobStage.BUILD, plan, device))
         builder.close()
-        evaluator = make_worker(Stage.EVALUATE, cores=cpu.usable_cores()[-1:])
-        task = Task(1, Stage.EVALUATE, plan, device, 0, 0, (built.facts,), built.artifacts)
+        evaluator = make_worker(JobStage.EVALUATE, cores=cpu.usable_cores()[-1:])
+        task = Task(1, JobStage.EVALUATE, plan, device, 0, 0, (built.facts,), built.artifacts)
         told = evaluator.perform(task)
         evaluator.close()
     if built.failed or told.failed or not told.finished:
@@ -73,7 +71,7 @@ def real_job() -> Template:
     return Template(_without_code(built), _without_code(told))
 
 
-def _without_code(outcome: Outcome) -> Outcome:
+def _without_code(outcome: TaskOutcome) -> TaskOutcome:
     return replace(outcome, artifacts={}, digests=())
 
 

@@ -7,12 +7,10 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from skipjack.core.problem import Problem
-from skipjack.solvers import find_solver
-from skipjack.solvers.solver import BuildingSolver
-from skipjack.tuning.finding import NOT_APPLICABLE, FindResult, RankedSolver
-from skipjack.tuning.options import TuneOptions
-from skipjack.tuning.tuner import Tuner, make_budget
+from skipjack.core import Problem
+from skipjack.solvers import BuildingSolver, find_solver
+from skipjack.tuning import NOT_APPLICABLE, FindResult, RankedSolver, Tuner, make_budget
+from skipjack.tuning.study import TuneOptions
 from tuned import blank_memory, builds_ms
 
 

@@ -28,11 +28,11 @@ import calls
 import machine
 import skipjack
 from skipjack import lists
-from skipjack.core.problem import Problem
-from skipjack.execute.statistics import paired_ratio
+from skipjack.core import Problem
+from skipjack.execute import paired_ratio
 from skipjack.native import cpu
 from skipjack.operations import get, outputs, parse
-from skipjack.solvers.vendor.numpy_solver import NumpySolver
+from skipjack.solvers.vendor.cpu import NumpySolver
 
 SHIPPED = 20
 OTHERS = (

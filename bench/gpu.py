@@ -127,7 +127,7 @@ def collect(suites: Iterable[Suite]) -> None:
 
 
 def _make_key() -> None:
-    from skipjack.fleet.seal import fleet_key
+    from skipjack.fleet.signature import fleet_key
     from skipjack.settings import load_settings
 
     if not (WORK / "fleet.key").exists():

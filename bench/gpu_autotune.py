@@ -38,8 +38,8 @@ SETS = 8
 def build(folder: Path, target: str, size: int, workers: int) -> None:
     """Compile all configs into a folder, and note what that took."""
     from gpu_autotune_kernel import CONFIGS
-    from skipjack.core.trial import Status
-    from skipjack.integrations.forked_jobs import run_jobs
+    from skipjack.core import Status
+    from skipjack.integrations.triton.builds import run_jobs
 
     folder.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
@@ -63,9 +63,9 @@ def build(folder: Path, target: str, size: int, workers: int) -> None:
 
 
 def _build_one(path: Path, config: Mapping[str, int], target: str, size: int) -> None:
-    from skipjack.gpu.artifact import Argument
-    from skipjack.solvers.gpu.compiling import compile_specs
-    from skipjack.solvers.gpu.spec import KernelSpec
+    from skipjack.gpu import Argument
+    from skipjack.solvers.gpu.triton import KernelSpec
+    from skipjack.solvers.gpu.triton.compilation import compile_specs
 
     divisible = 16 if size % 16 == 0 else 1
     numbers = ("m", "n", "k", "stride_am", "stride_bk", "stride_cm")
@@ -131,8 +131,8 @@ def by_skipjack(size: int, folder: Path) -> dict[str, Any]:
 def ahead(size: int, folder: Path) -> dict[str, Any]:
     """Artifacts that were built beforehand: load, check and race them."""
     from gpu_autotune_kernel import CONFIGS
-    from skipjack.core.protocol import gpu_protocol
-    from skipjack.execute.session import RunSession
+    from skipjack.core import gpu_protocol
+    from skipjack.execute import RunSession
     from skipjack.operations import parse
 
     problem = parse(f"matmul:{size}x{size}x{size}:f16")
@@ -170,7 +170,7 @@ def ahead(size: int, folder: Path) -> dict[str, Any]:
 
 def _fastest(session: Any, kernels: Sequence[int]) -> int:
     """One block of all, then more of those that may be the fastest, as a search does."""
-    from skipjack.execute.statistics import by_kernel, summarize
+    from skipjack.execute import by_kernel, summarize
 
     times: dict[int, float] = {}
     for blocks, within in ((1, 1.25), (4, 1.05), (16, 1.0)):
@@ -181,9 +181,8 @@ def _fastest(session: Any, kernels: Sequence[int]) -> int:
 
 
 def _loadable(path: Path, config: Mapping[str, int], size: int) -> Any:
-    from skipjack.execute.session import Loadable
-    from skipjack.gpu.artifact import ABI
-    from skipjack.gpu.plan import launch, to_slots
+    from skipjack.execute import Loadable
+    from skipjack.gpu import ABI, launch, to_slots
 
     data = path.read_bytes()
     blocks = -(-size // config["BLOCK_M"]) * -(-size // config["BLOCK_N"])

@@ -31,19 +31,18 @@ Record = dict[str, Any]
 
 def winners(jobs: Path, results: Path, key: Path) -> Iterator[tuple[str, Any]]:
     """Each problem's key and the code of its winner."""
-    from skipjack.fleet.bundle.container import Bundle, Part
-    from skipjack.fleet.bundle.contents import jobs_with, read_outcome
-    from skipjack.fleet.seal import read_key
-    from skipjack.runtime.kernel_code import KernelCode
+    from skipjack.fleet.bundle.format import Bundle, EntryKind, jobs_with, read_outcome
+    from skipjack.fleet.signature import read_key
+    from skipjack.runtime.local_kernels import KernelCode
 
     secret = read_key(key)
     built, found = Bundle.open(jobs, secret), Bundle.open(results, secret)
-    for job in jobs_with(found, Part.OUTCOME):
+    for job in jobs_with(found, EntryKind.OUTCOME):
         result = read_outcome(found, job).outcome.result
         code = result.get("code") if result else None
         if result is None or not code:
             continue
-        data = built.body(Part.ARTIFACT, code["digest"])
+        data = built.body(EntryKind.ARTIFACT, code["digest"])
         slots = tuple(code["slots"])
         yield (
             result["problem"],
@@ -55,10 +54,10 @@ def measure(key: str, code: Any) -> Record:
     """One problem: microseconds of everybody, and ratios of neighbouring rows."""
     import torch
 
-    from skipjack.core.dtypes import DTYPES
+    from skipjack.core import DTYPES
     from skipjack.operations import bytes_moved, get, outputs, parse, tensor_dtype
-    from skipjack.runtime.gpu_kernel import GpuKernel
-    from skipjack.solvers.vendor.torch_functions import vector_function
+    from skipjack.runtime.local_kernels import GpuKernel
+    from skipjack.solvers.vendor import vector_function
 
     problem = parse(key)
     inputs, results = get(problem.operation).inputs(problem), outputs(problem)

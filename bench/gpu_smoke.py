@@ -19,13 +19,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from skipjack.core.protocol import gpu_protocol
-from skipjack.execute.session import Failure, Loadable, RunSession
-from skipjack.execute.statistics import summarize
-from skipjack.gpu.artifact import ABI, Argument
-from skipjack.gpu.plan import Descriptor, Launch, Pointer, Scratch, launch, to_slots
+from skipjack.core import gpu_protocol
+from skipjack.execute import Failure, Loadable, RunSession, summarize
+from skipjack.gpu import ABI, Argument, Descriptor, Launch, Pointer, Scratch, launch, to_slots
 from skipjack.operations import get, parse
-from skipjack.solvers.gpu.spec import KernelSpec
+from skipjack.solvers.gpu.triton import KernelSpec
 
 KERNELS = str(Path(__file__).with_name("gpu_smoke_kernels.py"))
 BLOCK = 1024
@@ -113,7 +111,7 @@ def cases() -> list[Case]:
 
 def build(folder: Path, target: str) -> None:
     """Compile all kernels into a folder."""
-    from skipjack.solvers.gpu.compiling import compile_specs
+    from skipjack.solvers.gpu.triton.compilation import compile_specs
 
     folder.mkdir(parents=True, exist_ok=True)
     for case in cases():
@@ -167,7 +165,7 @@ def run_case(session: RunSession, case: Case, folder: Path) -> dict[str, Any]:
         started = time.monotonic()
         record["check_again"] = shown(*session.verify(kernel))
         record["check_again_s"] = time.monotonic() - started
-        record["elsewhere"] = shown(*session.verify(kernel, elsewhere=True))
+        record["elsewhere"] = shown(*session.verify(kernel, unaligned=True))
         library = "cublas" if problem.operation == "matmul" else "aten"
         other = session.add(Loadable(vendor=library))
         record["library_check"] = shown(*session.verify(other))

@@ -37,7 +37,8 @@ def search(key: str, budget: int, home: Path) -> Record:
     from skipjack.devices import device_for
     from skipjack.operations import parse
     from skipjack.settings import load_settings
-    from skipjack.tuning import TuneOptions, Tuner, make_budget
+    from skipjack.tuning import Tuner, make_budget
+    from skipjack.tuning.study import TuneOptions
 
     problem = parse(key)
     settings = load_settings(user_dir=home)

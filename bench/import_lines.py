@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from skipjack.fleet.importing import ImportOptions, import_file
-from skipjack.fleet.importing.lines import line_blocks
-from skipjack.fleet.store import Added, NewProblem, Problems, open_store
+from skipjack.fleet.problem_import import ImportOptions, import_file
+from skipjack.fleet.problem_import.line_reader import line_blocks
+from skipjack.fleet.store import AddedProblems, NewProblem, Problems, open_store
 
 _COMMAND = (
     "MIOpen(HIP): Command [LogCmdConvolution] ./bin/MIOpenDriver conv -n {n} -c {c} -H {h} -W {w} "
@@ -43,11 +43,11 @@ class NoProblems(Problems):
         model: str = "",
         tag_only: bool = False,
         in_order: bool = False,
-    ) -> Added:
+    ) -> AddedProblems:
         """Say that all were new."""
         del tag, recurrent, source, model, tag_only, in_order
         count = sum(1 for _ in problems)
-        return Added(count, 0, count)
+        return AddedProblems(count, 0, count)
 
 
 def _sizes(number: int) -> dict[str, int]:

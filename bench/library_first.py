@@ -17,7 +17,7 @@ from math import exp, log
 from pathlib import Path
 from typing import Any
 
-from skipjack.core.problem import Problem
+from skipjack.core import Problem
 from skipjack.operations import parse
 from skipjack.runtime import answers
 

@@ -26,10 +26,9 @@ import numpy as np
 import skipjack
 from lookup_stored import spread
 from skipjack.bank import Bank, BankEntry
-from skipjack.native import cpu, llvm
-from skipjack.native.timer import NativeTimer
+from skipjack.native import NativeTimer, cpu, llvm
 from skipjack.operations import get, parse
-from skipjack.runtime import TunedKernel
+from skipjack.runtime.local_kernels import TunedKernel
 from skipjack.settings import load_settings
 from skipjack.solvers import find_solver
 

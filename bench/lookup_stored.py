@@ -17,7 +17,7 @@ import numpy as np
 
 from kernel_tuner_peer import KernelTunerPeer
 from skipjack.bank import Bank, BankEntry, Evidence, LaunchData, stronger
-from skipjack.core.protocol import TimingProtocol
+from skipjack.core import TimingProtocol
 from skipjack.storage import atomic_write
 
 DEVICE = "cpu:znver4/1:0123456789ab"

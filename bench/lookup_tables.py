@@ -57,7 +57,7 @@ def regret(result: Record) -> str:
     means = (f"{summary['regret'][kind]:.1%}" for kind in kinds)
     rows.append(["**mean**", f"{summary['flip_rate']:.0%}", *means, ""])
     head = ["problem", "flips", "one tuning, median", "one tuning, worst", "all merged"]
-    head += [f"one of {result['settings']['longer_seconds']:g} s", "no bank", "who answers then"]
+    head += [f"one of {result['settings']['longer_seconds']:g} s", "no bank", "answered by"]
     whole = (
         f"{summary['noticed_rate']:.0%} of all tunings have a regret over "
         f"{summary['noticed']:.0%}. Replay fidelity: {replay['same']} of {replay['lookups']} "

@@ -30,7 +30,7 @@ import numpy as np
 
 import loop_problems
 from loop_tables import Place, start
-from skipjack.core.problem import Problem
+from skipjack.core import Problem
 from skipjack.learn.loops import loop_solver
 from skipjack.learn.rates import LiveRates, LoopTable, read_tables, write_table
 from skipjack.native import cpu

@@ -25,8 +25,7 @@ import numpy as np
 import loop_problems
 import machine
 from loop_contest import play_constant
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
+from skipjack.core import Device, Problem
 from skipjack.learn.loops import LoopGame, Preset, loop_game, loop_space
 from skipjack.learn.rates import Rates, open_rates
 from skipjack.learn.training.planner import Planner

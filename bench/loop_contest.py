@@ -15,21 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from loop_suite import Entry
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
-from skipjack.core.trial import Status, Trial
+from skipjack.core import Config, Device, Problem, Status, Trial
 from skipjack.learn.loops import LoopGame, Preset, loop_game, loop_solver
 from skipjack.learn.policy import Policy, planned, propose
 from skipjack.learn.rates import LiveRates, Rates
-from skipjack.learn.tree import (
-    Method,
-    SearchBudget,
-    all_methods,
-    method_of,
-    play,
-    run_search,
-)
+from skipjack.learn.tree import Method, SearchBudget, all_methods, method_of, play, run_search
 from skipjack.native import cpu
 from skipjack.search import SearchContext, create
 from skipjack.settings import load_settings

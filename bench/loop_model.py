@@ -30,7 +30,7 @@ from lightgbm import LGBMRegressor
 from numpy.typing import NDArray
 
 import loop_problems
-from skipjack.core.device import Device
+from skipjack.core import Device
 from skipjack.learn.costs import TreeCostModel, cost_facts, cost_features, log_scale
 from skipjack.learn.rates import read_table, table_files
 from skipjack.operations import parse

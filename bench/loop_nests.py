@@ -23,9 +23,21 @@ from math import prod
 import numpy as np
 
 from skipjack import operations
-from skipjack.core.nest import Access, Affine, Call, Constant, Load, Nest, Scalar, Tensor
-from skipjack.core.operation import Array, Arrays, OperationClass, Tolerance
-from skipjack.core.problem import Problem
+from skipjack.core import (
+    Access,
+    Affine,
+    Array,
+    Arrays,
+    Call,
+    Constant,
+    Load,
+    Nest,
+    OperationClass,
+    Problem,
+    Scalar,
+    Tensor,
+    Tolerance,
+)
 from skipjack.errors import ProblemError
 
 Reference = Callable[[Arrays], Array]

@@ -19,20 +19,23 @@ from collections.abc import Mapping
 import numpy as np
 
 from skipjack import operations
-from skipjack.core.nest import (
+from skipjack.core import (
     Access,
     Accumulator,
     Affine,
+    Array,
+    Arrays,
     Call,
     Constant,
     Load,
     Nest,
+    OperationClass,
+    Problem,
     Scalar,
     Tensor,
+    Tolerance,
     index,
 )
-from skipjack.core.operation import Array, Arrays, OperationClass, Tolerance
-from skipjack.core.problem import Problem
 from skipjack.errors import ProblemError
 
 

@@ -31,11 +31,11 @@ from typing import Any
 
 from loop_tables import Place, physical_cores, start
 from skipjack import __version__
-from skipjack.core.problem import Problem
+from skipjack.core import Problem
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.learn.loops import GameState, LoopGame, Preset, loop_game, loop_solver
 from skipjack.learn.rates import LiveRates, LoopTable, open_table, table_header, write_table
-from skipjack.learn.rates.cache import RateCache
+from skipjack.learn.rates.live import RateCache
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.settings import load_settings
@@ -112,7 +112,7 @@ def serve(threads: int) -> None:
             order = json.loads(line)
             problem = parse(order["problem"])
             # The fastest that is known leads, and new times are scaled to its old one.
-            cache.keep(rates.place(problem), order["known"])
+            cache.keep(rates.rate_key(problem), order["known"])
             some = [Schedule.parse(text) for text in order["schedules"]]
             found = rates.seconds(problem, some)
             times_ns = [None if seconds is None else seconds * 1e9 for seconds in found]
@@ -166,7 +166,7 @@ def oracles(folder: Path, shapes: Sequence[str], most: int, threads: int) -> lis
     return found
 
 
-def drive(place: Place, waiting: queue.SimpleQueue[Oracle], deadline: float) -> None:
+def drive(worker_place: Place, waiting: queue.SimpleQueue[Oracle], deadline: float) -> None:
     """Measure problem after problem on some cores; a process that dies is started again."""
     while time.monotonic() < deadline:
         try:
@@ -174,7 +174,7 @@ def drive(place: Place, waiting: queue.SimpleQueue[Oracle], deadline: float) -> 
         except queue.Empty:
             return
         for _ in range(3):
-            process = start(place, (), __file__)
+            process = start(worker_place, (), __file__)
             killer = threading.Timer(deadline + _GRACE_S - time.monotonic(), process.kill)
             killer.start()
             try:
@@ -224,9 +224,7 @@ def run(options: argparse.Namespace) -> None:
     deadline = time.monotonic() + 60.0 * options.minutes
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["SKIPJACK_USER_DB_PATH"] = os.environ["SKIPJACK_LOCK_DIR"] = scratch
-        threads = [
-            threading.Thread(target=drive, args=(place, waiting, deadline)) for place in places
-        ]
+        threads = [threading.Thread(target=drive, args=(one, waiting, deadline)) for one in places]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -44,7 +44,7 @@ from loop_contest import (
 )
 from metaschedule import CACHE
 from skipjack.learn.loops import Preset
-from skipjack.learn.policy import POLICY_FOLDER, Ground, evidence, read_policy
+from skipjack.learn.policy import FOLDER, EvaluationScope, evidence, read_policy
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.storage import atomic_write
@@ -80,7 +80,7 @@ class Options:
 def parse_options(argv: Sequence[str] | None = None) -> Options:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--policy", type=Path, default=POLICY_FOLDER, help="a folder of policies")
+    parser.add_argument("--policy", type=Path, default=FOLDER, help="a folder of policies")
     parser.add_argument("--seed", type=int, default=loop_suite.SEED, help="of the suite")
     parser.add_argument("--seeds", type=int, help="of searches, instead of five")
     parser.add_argument("--quick", action="store_true", help="eight entries, few measurements")
@@ -239,7 +239,7 @@ def report(options: Options, contest: Contest) -> None:
     path = options.json or default
     machine.write_result(path, result)
     if options.ship:
-        grounds = [Ground(**one) for one in summary["beaten"]]
+        grounds = [EvaluationScope(**one) for one in summary["beaten"]]
         found = evidence(grounds, contest.files[Preset.FULL], path.name)
         text = json.dumps(found, indent=1) + "\n"
         atomic_write(options.folder / "evaluation.json", text.encode())

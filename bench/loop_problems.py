@@ -18,7 +18,7 @@ import numpy as np
 
 import loop_suite
 from skipjack import operations, plugins
-from skipjack.core.problem import Problem
+from skipjack.core import Problem
 from skipjack.operations import parse
 
 PLUGIN = Path(__file__).resolve().parent / "loop_nests.py"

@@ -30,14 +30,13 @@ from contenders import (
     recipe,
 )
 from loop_summary import estimate
-from skipjack.core.config import Config
-from skipjack.core.problem import Problem
+from skipjack.core import Config, Problem
 from skipjack.learn.loops import Preset, loop_game
-from skipjack.learn.policy import POLICY_FOLDER, Policy, planned, propose, read_policy
+from skipjack.learn.policy import FOLDER, Policy, planned, propose, read_policy
 from skipjack.native import cpu
 from skipjack.settings import load_settings
 from skipjack.solvers.cpu.nest import Schedule
-from skipjack.tuning.context import timing_cores
+from skipjack.tuning.study import timing_cores
 from stand import Plan, Stand
 
 POLICY, LOOPTUNE, UNTUNED, RECIPE = "policy", "policy looptune", "untuned", "recipe"
@@ -81,7 +80,7 @@ def _config(text: str) -> Config:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--policy", type=Path, default=POLICY_FOLDER, help="a folder of policies")
+    parser.add_argument("--policy", type=Path, default=FOLDER, help="a folder of policies")
     parser.add_argument("--quick", action="store_true", help="5 shapes, 20 rounds")
     parser.add_argument("--tvm", action="store_true", help="tune missing shapes with TVM first")
     parser.add_argument("--tvm-trials", type=int, default=metaschedule.TRIALS)

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from skipjack import operations, plugins
-from skipjack.core.problem import Problem
+from skipjack.core import Problem
 from skipjack.operations import parse
 
 SEED = 20

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loop_contest import ANALYTIC, BEAM, BEST, CONSTANT, GENETIC, POLICY, PROMISING, Record
-from skipjack.learn.policy import Ground
+from skipjack.learn.policy import EvaluationScope
 
 CONFIDENCE = 0.95
 _DRAWS = 2000
@@ -175,15 +175,15 @@ def _group(records: Sequence[Record], budgets: Sequence[int]) -> Record:
     return found
 
 
-def grounds(records: Sequence[Record], budgets: Sequence[int]) -> list[Ground]:
+def grounds(records: Sequence[Record], budgets: Sequence[int]) -> list[EvaluationScope]:
     """Where ``auto`` may use the policy: it beat what ``auto`` does today, and the others as well.
 
     That is: with the two largest numbers of measurements, it is better than the genetic search
     beyond doubt, and than any other search and the analytic order in the mean.
     """
-    found: dict[Ground, list[Record]] = {}
+    found: dict[EvaluationScope, list[Record]] = {}
     for record in records:
-        ground = Ground(record["group"], record["vector_bytes"], record["threads"] > 1)
+        ground = EvaluationScope(record["group"], record["vector_bytes"], record["threads"] > 1)
         found.setdefault(ground, []).append(record)
     return [ground for ground, some in found.items() if len(some) > 1 and _beats_all(some, budgets)]
 

@@ -29,16 +29,10 @@ import numpy as np
 
 import loop_problems
 from skipjack import __version__
-from skipjack.core.problem import Problem
+from skipjack.core import Problem
 from skipjack.errors import SkipjackError
 from skipjack.learn.loops import Preset, loop_game, loop_solver
-from skipjack.learn.rates import (
-    LiveRates,
-    MeasurePlan,
-    measure_problem,
-    problem_line,
-    table_header,
-)
+from skipjack.learn.rates import LiveRates, MeasurePlan, measure_problem, problem_line, table_header
 from skipjack.learn.tree import SearchBudget, method_of, run_search
 from skipjack.native import cpu, llvm
 from skipjack.operations import parse

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from skipjack.core.device import Device
+from skipjack.core import Device
 from skipjack.errors import SkipjackError
 from skipjack.native import llvm, named_cpu
 

@@ -21,9 +21,8 @@ import sitting
 from contenders import PAGE, Field, add_library, add_tuned, check, make_arrays
 from roofline import Traffic, bound, ratio_record
 from shapes import Shape
-from skipjack.core.nest import Tensor
-from skipjack.core.operation import Array
-from skipjack.execute.kernels import Kernel
+from skipjack.core import Array, Tensor
+from skipjack.execute.cpu.kernels import Kernel
 from skipjack.operations import bytes_moved, tensors
 from stand import PEAK, Plan, Rounds
 from tuned import tune

@@ -20,11 +20,15 @@ import numpy as np
 
 from machine import RESULTS, header, write_result
 from skipjack.interop.miopen import (
+    FAMILIES,
+    ConvertOptions,
+    DatabaseRecord,
     FindKey,
     FindResultLine,
-    Item,
-    Record,
+    RecordItem,
     algorithm_name,
+    check_paths,
+    convert,
     find_item,
     find_results,
     legacy_item,
@@ -33,10 +37,7 @@ from skipjack.interop.miopen import (
     write_perf_sqlite,
     write_text_db,
 )
-from skipjack.interop.miopen.checking import check_paths
-from skipjack.interop.miopen.converting import ConvertOptions, convert
-from skipjack.interop.miopen.find_values import FAMILIES
-from skipjack.interop.miopen.value_formats import Values
+from skipjack.interop.miopen.conversion import ValueFormat
 from skipjack.native import cpu
 
 _PER_RECORD = 4
@@ -65,19 +66,22 @@ def results(key: FindKey, rng: np.random.Generator) -> list[FindResultLine]:
     ]
 
 
-def perf_items(rng: np.random.Generator) -> list[Item]:
+def perf_items(rng: np.random.Generator) -> list[RecordItem]:
     """Parameters of two solvers."""
     numbers = ",".join(map(str, rng.integers(1, 64, 9)))
-    return [Item("ConvAsm1x1U", numbers), Item("ConvHipImplicitGemmV4R1Fwd", f"{numbers},128")]
+    return [
+        RecordItem("ConvAsm1x1U", numbers),
+        RecordItem("ConvHipImplicitGemmV4R1Fwd", f"{numbers},128"),
+    ]
 
 
 def generate(folder: Path, count: int, rng: np.random.Generator) -> None:
     """A file of each format."""
     found = [(key, results(key, rng)) for key in keys(count, rng)]
     for name, item in (("current", find_item), ("legacy", legacy_item)):
-        records = [Record(key.text, map(item, lines)) for key, lines in found]
+        records = [DatabaseRecord(key.text, map(item, lines)) for key, lines in found]
         write_text_db(folder / f"{name}.fdb.txt", records)
-    perf = [Record(key.perf_text, perf_items(rng)) for key, _ in found]
+    perf = [DatabaseRecord(key.perf_text, perf_items(rng)) for key, _ in found]
     write_text_db(folder / "perf.db.txt", perf)
     write_perf_sqlite(folder / "perf.db", perf)
     together = folder / "together"
@@ -95,7 +99,7 @@ def steps(folder: Path) -> dict[str, Callable[[], object]]:
     def ranked(name: str) -> Callable[[], object]:
         return lambda: sum(len(find_results(each)) for each in read_text_db(folder / name))
 
-    def become(name: str, target: str, values: Values | None = None) -> Callable[[], object]:
+    def become(name: str, target: str, values: ValueFormat | None = None) -> Callable[[], object]:
         options = ConvertOptions(values)
         return lambda: convert(folder / name, folder / target, options)
 

@@ -18,17 +18,13 @@ import numpy as np
 
 import machine
 from shapes import parse_shapes
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
-from skipjack.core.space import Promising
+from skipjack.core import Config, Device, Problem, Promising
 from skipjack.native import cpu, llvm
 from skipjack.operations import parse
 from skipjack.settings import Settings, load_settings
-from skipjack.solvers.registry import solver_for
-from skipjack.solvers.solver import BuildingSolver
-from skipjack.tuning.context import timing_cores
-from skipjack.tuning.tuner import Tuner
+from skipjack.solvers import BuildingSolver, solver_for
+from skipjack.tuning import Tuner
+from skipjack.tuning.study import timing_cores
 from tuned import tune
 
 BUILDS = 50

@@ -38,16 +38,16 @@ import machine
 import skipjack
 from metaschedule import CACHE
 from skipjack.bank import FILE_NAME, Bank, BankEntry
-from skipjack.core.config import Config
-from skipjack.core.problem import Problem
+from skipjack.core import Config, Problem
 from skipjack.errors import UsageError
-from skipjack.execute.statistics import paired_ratio, summarize
+from skipjack.execute import paired_ratio, summarize
 from skipjack.native import cpu
 from skipjack.operations import get, outputs, parse
 from skipjack.runtime import explain
 from skipjack.runtime.answers import LookupAnswer
 from skipjack.settings import Settings, load_settings
-from skipjack.tuning import TuneOptions, Tuner, TuneResult, make_budget
+from skipjack.tuning import Tuner, make_budget
+from skipjack.tuning.study import TuneOptions, TuneResult
 from tuned import blank_memory
 
 PROBLEMS = (
@@ -73,7 +73,8 @@ _PATIENCE_S = 60.0
 _REPLAY = """
 import json, sys, time
 import skipjack
-from skipjack.runtime import explain, kernel
+from skipjack.runtime import explain
+from skipjack.runtime.local_kernels import kernel
 from skipjack.settings import load_settings
 patience_s, system = float(sys.argv[1]), sys.argv[2]
 for key, directory in json.loads(sys.stdin.read()):

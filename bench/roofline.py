@@ -6,12 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from skipjack.core.nest import Tensor
-from skipjack.core.operation import Array
-from skipjack.execute.kernels import Kernel
-from skipjack.execute.statistics import Ratio
-from skipjack.native.memory import aligned
-from skipjack.native.slots import parallel_slot
+from skipjack.core import Array, Tensor
+from skipjack.execute import Ratio
+from skipjack.execute.cpu.kernels import Kernel
+from skipjack.native import aligned, parallel_slot
 from stand import Plan, Rounds, Stand
 from traffic import Way, traffic_kernel, ways
 

@@ -6,7 +6,7 @@ import argparse
 import re
 from typing import NamedTuple
 
-from skipjack.core.problem import Problem
+from skipjack.core import Problem
 from skipjack.operations import parse
 
 

@@ -15,8 +15,8 @@ import machine
 from metaschedule import CACHE
 from skipjack.native import cpu
 from skipjack.settings import load_settings
-from skipjack.tuning.context import timing_cores
-from skipjack.tuning.tuner import Tuner
+from skipjack.tuning import Tuner
+from skipjack.tuning.study import timing_cores
 from stand import Stand
 
 

@@ -22,7 +22,7 @@ def matmul_summary(result: Record) -> str:
             for rival, found in speedups.items()
         ]
         head = [
-            f"`{solver}` is so many times faster than",
+            f"speed-up of `{solver}` over",
             "geometric mean [95 %]",
             "least",
             "slower on",
@@ -39,7 +39,7 @@ def matmul_summary(result: Record) -> str:
 
 def _losses(found: Sequence[Record]) -> str:
     listed = ", ".join(f"{x['shape']} ({x['ratio']:.2f}x of {name(x['rival'])})" for x in found)
-    return f"Under 0.95x of the best library or peer: {listed or 'none'}."
+    return f"Below 0.95 times the speed of the best library or peer: {listed or 'none'}."
 
 
 def matmul_shapes(result: Record) -> str:

@@ -11,24 +11,23 @@ from math import inf
 
 import numpy as np
 
-from skipjack.core.device import Device
-from skipjack.core.operation import Arrays
-from skipjack.execute.disturbance import Samples, Watch, take_samples
-from skipjack.execute.kernels import Kernel, NativeKernel
-from skipjack.execute.pinning import pinned
-from skipjack.execute.statistics import Block, Ratio, best_sentinel, paired_ratio, undisturbed
-from skipjack.native import llvm
-from skipjack.native.cpu import target_of
-from skipjack.native.ir import VectorType
-from skipjack.native.memory import aligned
-from skipjack.native.slots import parallel_slot
-from skipjack.native.timer import (
+from skipjack.core import Arrays, Device
+from skipjack.execute import Block, Ratio, best_sentinel, paired_ratio
+from skipjack.execute.cpu import ThreadCounters
+from skipjack.execute.cpu.kernels import Kernel, NativeKernel, Samples, pinned, take_samples
+from skipjack.execute.statistics import undisturbed
+from skipjack.native import (
     SENTINEL_ROUNDS,
     NativeTimer,
+    VectorType,
+    aligned,
     arithmetic_flops,
     arithmetic_kernel,
+    llvm,
+    parallel_slot,
+    target_of,
 )
-from skipjack.solvers.solver import Slot
+from skipjack.solvers import Slot
 from traffic import NOTHING, ON_ALL_THREADS
 
 CONFIDENCE = 0.95
@@ -105,7 +104,7 @@ class Stand:
         self.target = target_of(device)
         self._loader = llvm.Loader()
         self._timer = NativeTimer(self._loader, self.target)
-        self._watch = Watch(cores[0] if len(cores) == 1 else None)
+        self._watch = ThreadCounters(cores[0] if len(cores) == 1 else None)
         self._loaded: list[int] = []
         vector = VectorType("f32", device.vector_bytes // 4)
         # Calling other threads takes a microsecond or two, of which the peak must show nothing.

@@ -21,14 +21,11 @@ import machine
 import sitting
 from contenders import PAGE, make_arrays
 from roofline import ratio_record
-from skipjack.core.config import Config
-from skipjack.core.problem import Problem
-from skipjack.core.space import Promising
-from skipjack.core.study import Budget
-from skipjack.execute.kernels import Kernel
+from skipjack.core import Budget, Config, Problem, Promising
+from skipjack.execute.cpu.kernels import Kernel
 from skipjack.operations import parse
-from skipjack.solvers.registry import solver_for
-from skipjack.tuning.options import TuneOptions
+from skipjack.solvers import solver_for
+from skipjack.tuning.study import TuneOptions
 from stand import Plan, Stand
 from tuned import blank_memory
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skipjack.core.config import Config
+from skipjack.core import Config
 
 FORMAT = 1
 Floats = NDArray[np.float64]

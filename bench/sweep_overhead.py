@@ -19,8 +19,7 @@ from pathlib import Path
 import machine
 from skipjack.native import cpu
 from skipjack.settings import Settings
-from skipjack.sweep.running import run_commands
-from skipjack.sweep.setting_up import set_up
+from skipjack.sweep.session import run_commands, set_up
 
 _EMPTY = "/bin/true"
 _MEMORY = Path("/dev/shm")

@@ -27,12 +27,14 @@ from pathlib import Path
 
 from skipjack import lists
 from skipjack.bank import FILE_NAME, Bank
-from skipjack.core.problem import Problem
+from skipjack.core import Problem
 from skipjack.errors import SkipjackError, StorageError
-from skipjack.runtime import asked_problem, place
+from skipjack.runtime import select_device
+from skipjack.runtime.local_kernels import requested_problem
 from skipjack.settings import ARTIFACTS, Settings, load_settings
 from skipjack.storage import KernelStore
-from skipjack.tuning import TuneOptions, Tuner, make_budget
+from skipjack.tuning import Tuner, make_budget
+from skipjack.tuning.study import TuneOptions
 
 LISTS = {"cpu": ("cpu",), "gpu": ("llm", "resnet50")}
 LEAST_S = 0.5
@@ -52,16 +54,16 @@ def _listed(name: str, device: str) -> Iterator[Problem]:
             continue
         if device == "gpu" and key.startswith("conv2d:"):
             for layout in ("NHWC", "NCHW"):
-                yield asked_problem(key, layout=layout)
+                yield requested_problem(key, layout=layout)
         else:
-            yield asked_problem(key)
+            yield requested_problem(key)
 
 
 def measure(device: str, settings: Settings, seconds: float, at_most: float, limit: int) -> None:
     """Tune what the user directory does not know yet, as far as the time goes."""
     end = time.monotonic() + at_most
     asked = problems_of(device)
-    here = place(asked, device, None)
+    here = select_device(asked, device, None)
     bank = Bank.open(settings.user_dir)
     open_ones = [one for one in asked if bank.lookup(one.key, here.class_key) is None]
     print(f"{here.class_key}: {len(asked)} problems, {len(open_ones)} to tune", flush=True)

@@ -30,10 +30,10 @@ def products_summary(result: Record) -> str:
         ]
         for rival, found in summary["all"].items()
     ]
-    head = ["so many times faster than", "all: geometric mean [95 %]"]
+    head = ["speed-up over", "all: geometric mean [95 %]"]
     head += [*(_KINDS.get(kind, kind) for kind in kinds), "least", "under 1"]
     under = _listed((case["shape"], case["ratio"]) for case in summary["under"])
-    short = f"Under {summary['target']:g}x of the better of NumPy and MKL: {under}."
+    short = f"Below {summary['target']:g} times the speed of the better of NumPy and MKL: {under}."
     return "\n\n".join([threads(result), where(result), table(head, rows), short])
 
 
@@ -70,7 +70,7 @@ def vector_summary(result: Record) -> str:
     ]
     head = ["arrays together", *(_COLUMNS[column] for column in columns)]
     short = [
-        f"Under the target against {_COLUMNS[column]}: "
+        f'Below the target in the column "{_COLUMNS[column]}": '
         + _listed((case["case"], case["ratio"]) for case in cases)
         + "."
         for column, cases in summary["under"].items()

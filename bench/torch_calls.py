@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from skipjack.core.operation import Arrays
-from skipjack.core.problem import Problem
-from skipjack.solvers.solver import ResultCall
+from skipjack.core import Arrays, Problem
+from skipjack.solvers import ResultCall
 
 TorchCall = Callable[[], object]
 """A call to time; a `ResultCall` where PyTorch allocates its result."""

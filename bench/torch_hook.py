@@ -22,7 +22,7 @@ def undone() -> None:
 
 
 def enabled(**options: Any) -> Callable[[], None]:
-    """A state in which the hook is enabled with these options of ``skipjack.torch.enable``."""
+    """A state in which the hook is enabled with these options of `skipjack.torch.enable`."""
 
     def enter() -> None:
         skipjack.torch.disable()

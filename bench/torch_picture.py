@@ -25,7 +25,7 @@ import machine
 import skipjack.torch
 import torch_hook
 from skipjack.native import cpu
-from skipjack.report.sweep_drawing import BEST, QUIET, figure, picture
+from skipjack.report.sweep import BEST, QUIET, figure, picture
 from torch_models import MODELS, SMALL, TRAIN, Place, step_of
 from torch_rounds import Pace, cpu_clock, interleave
 

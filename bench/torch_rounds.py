@@ -15,7 +15,8 @@ from math import exp, log
 from statistics import median
 from typing import Any
 
-from skipjack.execute.statistics import Ratio, log_interval, median_interval
+from skipjack.execute import Ratio
+from skipjack.execute.statistics import log_interval, median_interval
 
 CONFIDENCE = 0.95
 States = Mapping[str, Callable[[], object]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from skipjack.native.ir import IRWriter, VectorType, function
+from skipjack.native import IRWriter, VectorType, function
 
 ON_ALL_THREADS = """
 define internal void @task(ptr %slots, i64 %index, i64 %count) nounwind {

@@ -36,30 +36,23 @@ import torch
 
 import loop_problems
 from skipjack import __version__
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
+from skipjack.core import Device, Problem
 from skipjack.learn.costs import shipped_model
 from skipjack.learn.loops import LoopGame, Preset, loop_game, loop_solver
-from skipjack.learn.policy import (
-    Policy,
-    PolicyNetwork,
-    greedy,
-    planned,
-    proposals,
-    write_policy,
-)
+from skipjack.learn.policy import Policy, PolicyNetwork, greedy, planned, proposals, write_policy
 from skipjack.learn.rates import LoopTable, join_tables, table_files
+from skipjack.learn.training import NetworkSizes, exported, imported
 from skipjack.learn.training.cloning import (
     CloningOptions,
     Demonstration,
     clone,
+    cloning_data,
     demonstrate,
     end_of,
-    judge,
-    lessons,
+    evaluate_clone,
 )
 from skipjack.learn.training.episodes import Views
-from skipjack.learn.training.network import LoopNetwork, NetworkSizes, exported, imported
+from skipjack.learn.training.network import LoopNetwork
 from skipjack.learn.training.planner import Planner
 from skipjack.operations import parse
 from skipjack.solvers.cpu.nest import Schedule, ScheduleSpace
@@ -360,7 +353,7 @@ def main() -> None:
         ]
         more, better = improved(numpy_network, [*where, *own[:: 1 + asked.rounds]], rng)
         log_(f"round {round_ + 1}: of {len(more)} problems {better} can be played better")
-        mixed = lessons([*more, *more, *shown], ends)
+        mixed = cloning_data([*more, *more, *shown], ends)
         options = CloningOptions(epochs=3, learning_rate=4e-4)
         for curves in clone(network, mixed, rng, options):
             log_(f"round {round_ + 1}: {text_of(curves)}")
@@ -389,11 +382,11 @@ def taught_to_play(
         )
     )
     cut = len(shown) - len(shown) // 20
-    taught, tested = lessons(shown[:cut], ends), lessons(shown[cut:])
+    taught, tested = cloning_data(shown[:cut], ends), cloning_data(shown[cut:])
     log_(f"{len(taught)} states of {cut} games")
     for curves in clone(network, taught, rng, CloningOptions(epochs=asked.passes)):
         log_(f"taught: {text_of(curves)}")
-    log_(f"taught, held out: {text_of(judge(network, tested))}")
+    log_(f"taught, held out: {text_of(evaluate_clone(network, tested))}")
     return network
 
 

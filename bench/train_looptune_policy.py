@@ -23,13 +23,19 @@ import numpy as np
 import torch
 
 import loop_problems
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
+from skipjack.core import Device, Problem
 from skipjack.learn.loops import GameState, LoopGame, Preset, loop_game
 from skipjack.learn.policy import MOST_ACTIONS, Policy, PolicyNetwork
-from skipjack.learn.training.cloning import CloningOptions, Demonstration, clone, judge, lessons
+from skipjack.learn.training import NetworkSizes, exported
+from skipjack.learn.training.cloning import (
+    CloningOptions,
+    Demonstration,
+    clone,
+    cloning_data,
+    evaluate_clone,
+)
 from skipjack.learn.training.episodes import joined, view_of
-from skipjack.learn.training.network import LoopNetwork, NetworkSizes, exported
+from skipjack.learn.training.network import LoopNetwork
 from skipjack.solvers.cpu.nest import Schedule
 from train_loop_policy import Judge, Log, Measured, check, read_measured, text_of, variants, write
 
@@ -113,9 +119,11 @@ def main() -> None:
     log_(f"{len(ways)} ways")
     sizes = (views.rows.shape[2], views.machine.shape[1], len(PRESET.actions), asked.width)
     network = LoopNetwork(NetworkSizes(*sizes))
-    for curves in clone(network, lessons(ways[:cut]), rng, CloningOptions(epochs=asked.passes)):
+    for curves in clone(
+        network, cloning_data(ways[:cut]), rng, CloningOptions(epochs=asked.passes)
+    ):
         log_(f"taught: {text_of(curves)}")
-    log_(f"taught, held out: {text_of(judge(network, lessons(ways[cut:])))}")
+    log_(f"taught, held out: {text_of(evaluate_clone(network, cloning_data(ways[cut:])))}")
     policy = Policy(PolicyNetwork(exported(network)), PRESET, "in training")
     judged = check(policy, kept, log_, "held out", _untuned)
     write(

@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 
 from skipjack.bank import Bank
-from skipjack.core.problem import Problem
+from skipjack.core import Problem
 from skipjack.ledger import Ledger
 from skipjack.storage import ArtifactStore
-from skipjack.tuning.context import DeviceContext
-from skipjack.tuning.options import TuneOptions
-from skipjack.tuning.result import Outcome, TuneResult
-from skipjack.tuning.tuner import Tuner, make_budget
+from skipjack.tuning import Tuner, make_budget
+from skipjack.tuning.study import DeviceContext, TuneOptions, TuneOutcome, TuneResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,7 @@ class Tuned:
             "solver": result.solver,
             "config": dict(result.best),
             # An unconfirmed gain is not taken: one gets the default, so that is what is timed.
-            "timed": "default" if result.status is Outcome.RESERVED else "config",
+            "timed": "default" if result.status is TuneOutcome.RESERVED else "config",
             "wall_seconds": round(self.wall_seconds, 3),
             "trials": len(result.trials),
             "failed": sum(trial.status.failed for trial in result.trials),

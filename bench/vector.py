@@ -21,9 +21,8 @@ import vector_cases
 import vector_summary
 from contenders import PAGE, Field, add_library, add_tuned, check, check_alike, make_arrays
 from roofline import ARITHMETIC, Traffic, bound, ratio_record, shared_out
-from skipjack.core.problem import Problem
-from skipjack.core.space import Promising
-from skipjack.execute.kernels import Kernel, PythonKernel
+from skipjack.core import Problem, Promising
+from skipjack.execute.cpu.kernels import Kernel, PythonKernel
 from skipjack.operations import bytes_moved, get, outputs
 from skipjack.solvers import solver_for
 from stand import Plan, Rounds

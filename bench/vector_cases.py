@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from skipjack.core.nest import Tensor
-from skipjack.core.problem import Problem
+from skipjack.core import Problem, Tensor
 from skipjack.operations import get, parse, tensors
 
 KIB, MIB = 1 << 10, 1 << 20

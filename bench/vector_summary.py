@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from skipjack.core.device import Device
+from skipjack.core import Device
 from summary import over_shapes
 
 TARGETS = {"numpy": 1.0, "torch": 1.0, "numpy_called": 1.0, "torch_called": 1.0}

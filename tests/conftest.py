@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from processes import PATIENCE_S, command, gone, workers_of
 from skipjack import plugins
-from skipjack.core.problem import Problem
+from skipjack.core import Problem
 from skipjack.operations import parse
 from warm import Warm
 from work_shares import FilesToWorkers, turn_of
@@ -97,7 +97,7 @@ def rogue(rogue_everywhere: Path) -> Problem:
 @pytest.fixture(autouse=True)
 def known_gpus(request: pytest.FixtureRequest) -> Iterator[None]:
     """No GPU is found in this process, whatever the machine has, but the fake one where asked."""
-    from skipjack.gpu.opening import only_drivers
+    from skipjack.gpu.discovery import only_drivers
 
     if "fake_everywhere" not in request.fixturenames:
         with only_drivers():

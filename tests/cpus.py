@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from skipjack.core.cpu_levels import features_of, missing, vector_bytes
-from skipjack.core.device import Device
+from skipjack.core import Device, features_of, vector_bytes
+from skipjack.core.device import missing_features
 from skipjack.native import llvm
 
 
@@ -25,6 +25,6 @@ APPLE_M1 = cpu_of("apple-m1", "aarch64")
 
 def skip_unless_it_runs_here(device: Device) -> None:
     """Skip a test that runs code which was built for another CPU, if this one lacks its level."""
-    lacking = missing(device.level, llvm.host()[2])
+    lacking = missing_features(device.level, llvm.host()[2])
     if lacking:
         pytest.skip(f"this CPU cannot run code for {device.name}: it lacks {', '.join(lacking)}")

@@ -23,7 +23,9 @@ def workers_of(parent: int) -> set[int]:
             words = (entry / "cmdline").read_bytes()
         except OSError:
             continue
-        ours = b"skipjack.execute.worker" in words or b"skipjack.fleet.worker" in words
+        ours = (
+            b"skipjack.execute.pool.worker_main" in words or b"skipjack.fleet.work.worker" in words
+        )
         if int(fields[1]) == parent and fields[0] != "Z" and ours:
             found.add(int(entry.name))
     return found

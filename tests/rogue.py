@@ -14,14 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from skipjack import operations, solvers
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.parameters import Parameter, ParameterSpace
-from skipjack.core.problem import Problem
-from skipjack.native import llvm
-from skipjack.native.cpu import target_of
-from skipjack.operations.elementwise import Elementwise
-from skipjack.solvers.solver import Blob, Slot, Solver, Source
+from skipjack.core import Config, Device, Parameter, ParameterSpace, Problem
+from skipjack.native import llvm, target_of
+from skipjack.operations import Elementwise
+from skipjack.solvers import Blob, Slot, Solver, Source
 
 OPERATION = "rogue"
 

@@ -1,4 +1,4 @@
-"""Processes of ours run our modules and the installed ones, wherever they are started."""
+"""Skipjack's processes import its own and installed modules, in any working directory."""
 
 import ast
 import os
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import skipjack
-from skipjack.children import SECRETS, python_command
-from skipjack.execute.process import WorkerProcess
+from skipjack.execute import WorkerProcess
+from skipjack.processes import SECRETS, python_command
 
 ROOT = Path(skipjack.__file__).parent
 TRAPS = ("json", "numpy", "skipjack", "socket", "random", "llvmlite", "argparse")
@@ -30,7 +30,7 @@ def interpreters(tree: ast.AST) -> Iterator[ast.List | ast.Tuple]:
 
 def test_no_other_place_builds_the_command_line_of_a_python_process() -> None:
     allowed = {
-        "children.py": 1,
+        "processes.py": 1,
         "execute/commands.py": 1,  # a file of ours, isolated and without site-packages (-I -S)
     }
     for path in sorted(ROOT.rglob("*.py")):

@@ -1,4 +1,4 @@
-"""A device by its name; drivers of GPUs are started where a GPU may be meant alone."""
+"""Devices by name; GPU drivers are started only if a GPU may be used."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,10 +7,9 @@ import pytest
 
 from cpus import HASWELL
 from skipjack import devices
-from skipjack.core.cpu_levels import features_of
-from skipjack.core.device import Device
+from skipjack.core import Device, features_of
 from skipjack.errors import UsageError
-from skipjack.gpu.opening import only_drivers
+from skipjack.gpu.discovery import only_drivers
 from skipjack.native import cpu
 from skipjack.testing.fake_gpu import DEVICE, FakeDriver
 

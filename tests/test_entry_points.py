@@ -21,7 +21,7 @@ GENERATORS = tuple(
     for folder in ("convolution", "cpu", "gpu", "loops", "miopen", "vendor")
 )
 """Solvers, and the code generators that they are made of."""
-PARENTS = ("skipjack.execute.session", "skipjack.execute.build_pool", "skipjack.tuning")
+PARENTS = ("skipjack.execute.session", "skipjack.execute.pool.builds", "skipjack.tuning")
 """The side that workers do not need."""
 
 
@@ -69,13 +69,13 @@ ENTRY_POINTS = [
     ),
     EntryPoint(
         "run worker",
-        "import skipjack.execute.run_worker",
+        "import skipjack.execute.cpu.worker",
         85,
         (*GENERATORS, *PARENTS, "llvmlite", "skipjack.ledger"),
     ),
     EntryPoint(
         "build worker",
-        "import skipjack.execute.build_worker",
+        "import skipjack.execute.pool.worker_main",
         90,
         (*GENERATORS, *PARENTS, "llvmlite", "skipjack.execute.verification"),
     ),
@@ -99,10 +99,10 @@ def test_an_entry_point_loads_what_it_uses(entry: EntryPoint, tmp_path: Path) ->
         )
     loaded = done.stdout.splitlines()[-1].split()
     below = {name: f"{name}." for name in (*ALWAYS, *entry.without)}
-    in_vain = [
+    none_applicable = [
         one for one in loaded if any(one == name or one.startswith(below[name]) for name in below)
     ]
-    assert in_vain == []
+    assert none_applicable == []
     ours = sorted(one for one in loaded if one.split(".")[0] == "skipjack")
     assert len(ours) <= entry.most, ours
 

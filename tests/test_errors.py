@@ -1,4 +1,4 @@
-"""The exception tree: as drawn, and caught by those who know Python's own."""
+"""The exception tree is as documented, and built-in exception types catch it."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 import skipjack
 from skipjack import errors
-from skipjack.core.study import Budget
+from skipjack.core import Budget
 
 
 def drawn() -> dict[str, tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Plug-ins of installed distributions are loaded when used, and broken ones break nothing."""
+"""Plug-ins of installed distributions are loaded on use, and broken ones break nothing."""
 
 import logging
 import re
@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from skipjack import entry_points, operations, search, solvers
-from skipjack.entry_points import EntryPoints
+from skipjack import operations, plugins, search, solvers
 from skipjack.errors import ProblemError, UsageError
 from skipjack.fleet.release import formats
-from skipjack.report.doctor import Finding, plugin_findings
+from skipjack.plugins import EntryPoints
+from skipjack.report.doctor import HealthCheck, plugin_findings
+from skipjack.search import registry as search_registry
 
 PAGE = Path(__file__).parents[1] / "docs" / "plug-ins.md"
 MODULE = """
@@ -24,7 +25,7 @@ from dataclasses import replace
 
 from skipjack import operations
 from skipjack.fleet.release.formats import ExportFormat
-from skipjack.solvers.vendor.numpy_solver import NumpySolver
+from skipjack.solvers.vendor.cpu import NumpySolver
 
 
 class TinyNumpy(NumpySolver):
@@ -74,8 +75,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for registry, known in (
         (operations.registry, "_known"),
         (solvers.registry, "_known"),
-        (search, "_FACTORIES"),
-        (formats, "_known"),
+        (search_registry, "_FACTORIES"),
+        (sys.modules[formats.get.__module__], "_known"),
     ):
         monkeypatch.setattr(registry, known, dict(getattr(registry, known)))
     for one in (operations, solvers, search, formats):
@@ -98,7 +99,7 @@ def test_every_kind_of_the_documented_distribution_is_found_by_its_name(site: Pa
     assert search.check_name("first_few") == "first_few"
     assert formats.get("csv").name == "csv"
     groups = documented()["entry-points"]
-    assert isinstance(groups, dict) and tuple(groups) == entry_points.GROUPS
+    assert isinstance(groups, dict) and tuple(groups) == plugins.GROUPS
 
 
 def test_lists_have_installed_plug_ins(site: Path) -> None:
@@ -141,10 +142,10 @@ def test_a_tuning_uses_an_installed_operation_and_searcher(site: Path, user_dir:
         ("Third = 1 / 0", "cannot be imported: division by zero"),
         ("class Third: name = 'fourth'", "its operation is named 'fourth'"),
         ("class Third: name = 'third'", "operation"),
-        ("Third = 5", "it is 5; name the class of the operation, or an object of it"),
+        ("Third = 5", "it is 5; name a class of operations, or an instance"),
         (
             "class Third:\n    def __init__(self): raise RuntimeError('boom')",
-            "its operation Third cannot be made: RuntimeError: boom",
+            "its operation Third cannot be created: RuntimeError: boom",
         ),
     ],
 )
@@ -171,7 +172,9 @@ def test_doctor_lists_all_with_their_distribution_and_what_failed(site: Path) ->
         solver={"fast": "skipjack_broken:Fast"},
     )
     findings = list(plugin_findings())
-    good = Finding("plug-in", "good", "operation halve of skipjack-tiny 1.2 (skipjack_tiny:Halve)")
+    good = HealthCheck(
+        "plug-in", "good", "operation halve of skipjack-tiny 1.2 (skipjack_tiny:Halve)"
+    )
     assert good in findings
     bad = {one.text.split(" is left out: ")[0]: one.text for one in findings if one.level == "bad"}
     assert [*bad] == [
@@ -180,7 +183,7 @@ def test_doctor_lists_all_with_their_distribution_and_what_failed(site: Path) ->
     ]
     taken, stray = bad.values()
     assert "matmul" in taken
-    assert "nothing reads the group skipjack.solver; choose from skipjack.operations" in stray
+    assert "unknown group skipjack.solver; choose from skipjack.operations" in stray
     assert len(findings) == len(bad) + 4
 
 

@@ -5,12 +5,12 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 import skipjack
-from layout_debts import LARGE, NAMES, PAST
 
 ROOT = Path(skipjack.__file__).parent
 
@@ -18,39 +18,35 @@ BELOW: dict[str, set[str]] = {
     "errors": set(),
     "json_formats": set(),
     "lazy_names": set(),
-    "reading": {"errors"},
-    "children": set(),
+    "earlier_paths": set(),
+    "reading": {"errors", "lazy_names"},
     "processes": set(),
-    "user_modules": set(),
     "core": {"errors"},
-    "operations": {"core", "errors", "entry_points"},
-    "native": {"core", "errors", "children", "settings"},
+    "operations": {"core", "errors", "plugins"},
+    "native": {"core", "errors", "processes", "settings"},
     "interop": {"core", "errors", "operations", "storage", "gpu"},
-    "search": {"core", "errors", "entry_points"},
+    "search": {"core", "errors", "plugins"},
     "gpu": {"core", "errors"},
     "devices": {"core", "errors", "native", "gpu"},
     "settings": {"errors"},
     "lists": {"errors"},
     "storage": {"errors", "settings", "processes"},
     "solvers": {
-        *("core", "errors", "native", "operations", "gpu", "interop", "user_modules"),
+        *("core", "errors", "native", "operations", "gpu", "interop", "settings"),
         "plugins",  # a plug-in's kernels are in the module that it was loaded as
-        "children",  # TVM tunes in a process of its own
-        *("entry_points", "settings"),
+        "processes",  # TVM tunes in a separate process
     },
     "ledger": {"core", "errors", "storage"},
     "bank": {"core", "errors", "json_formats", "ledger", "storage"},
-    "plugins": {"errors", "settings", "user_modules"},
-    "entry_points": {"errors", "plugins"},
+    "plugins": {"errors", "settings"},
     "trace": {"storage"},
     "interrupt": set(),
     "execute": {
-        *("children", "core", "errors", "native", "operations", "solvers", "gpu"),
+        *("processes", "core", "errors", "native", "operations", "solvers", "gpu"),
         *("plugins", "settings"),
         *("ledger", "storage"),  # build workers look whether a source is known
     },
     "runtime": {
-        "children",  # when the fleet is told of what no bank knew
         *("core", "errors", "native", "gpu", "devices", "bank", "storage", "settings", "plugins"),
         *("operations", "solvers", "execute", "ledger"),  # when a kernel is not known yet
         "interop",  # when a problem is written as a command of MIOpenDriver
@@ -76,10 +72,10 @@ BELOW: dict[str, set[str]] = {
     "fleet": {
         *("", "core", "errors", "native", "operations", "solvers", "search", "execute", "ledger"),
         *("bank", "storage", "settings", "plugins", "trace", "interrupt", "tuning", "interop"),
-        *("gpu", "devices", "children", "processes", "runtime", "entry_points"),
+        *("gpu", "devices", "processes", "runtime"),
     },
     "learn": {
-        *("children", "core", "errors", "native", "operations", "solvers", "search", "execute"),
+        *("core", "errors", "native", "operations", "solvers", "search", "execute"),
         *("ledger", "bank", "storage", "settings", "plugins", "trace", "interrupt", "devices"),
         *("gpu", "processes", "runtime", "tuning", "fleet", "lists", "interop"),
     },
@@ -91,12 +87,12 @@ BELOW: dict[str, set[str]] = {
         *("tuning", "runtime", "sweep", "fleet", "integrations"),
     },
     "report": {
-        *("app", "integrations", "json_formats"),
+        *("app", "integrations", "interop", "json_formats"),
         *("core", "errors", "native", "operations", "solvers", "search", "gpu"),
         *("execute", "ledger", "bank", "storage", "settings", "tuning", "sweep", "fleet"),
-        *("runtime", "learn", "entry_points"),
+        *("runtime", "learn", "plugins"),
     },
-    "plans": {"children", "core", "errors", "storage", "interrupt"},
+    "plans": {"processes", "core", "errors", "storage", "interrupt"},
     "__main__": {"cli"},
     "cli": {
         *("", "app", "core", "errors", "native", "operations", "solvers", "search"),
@@ -109,7 +105,7 @@ BELOW: dict[str, set[str]] = {
         *("interop", "plugins", "tuning", "ledger", "bank", "storage", "trace", "fleet"),
         "processes",
     },
-    "": {"runtime", "tuning", "integrations", "lazy_names"},
+    "": {"runtime", "tuning", "integrations", "lazy_names", "earlier_paths"},
 }
 """For every package or module of ours, those that it may import; "" is `skipjack` itself."""
 
@@ -119,20 +115,24 @@ for _name, _below in BELOW.items():
         _below.add("lazy_names")  # any package may hand out names that it loads later
 
 INSIDE: dict[str, set[str]] = {
-    "solvers/cpu/nest": {"core", "errors", "reading"},
+    "solvers/cpu/nest": {"core", "errors", "reading", "lazy_names"},
     # Many environments start at once: no compiler, no engine.
     "learn/loops": {
         *("core", "errors", "reading", "native", "operations", "solvers", "settings", "storage"),
+        "lazy_names",
     },
     # What plays and estimates needs no engine either.
-    "learn/costs": {"core", "errors", "reading", "learn", "solvers"},
-    "learn/policy": {"core", "errors", "reading", "learn", "operations", "solvers", "search"},
+    "learn/costs": {"core", "errors", "reading", "lazy_names", "learn", "solvers"},
+    "learn/policy": {
+        *("core", "errors", "reading", "lazy_names", "learn", "operations", "solvers", "search"),
+    },
 }
 """For folders that may import less than their package: what they may, besides themselves."""
 
-CLEAN = ("runtime", "solvers/cpu/nest")
-"""Never in the lists of `layout_debts`, nor is any package that is not there today."""
 MOST_FILES = 20
+MOST_LINES = 400
+LONG_SCRIPTS: frozenset[str] = frozenset()
+"""Files that may be longer: training scripts that are read from top to bottom."""
 
 HOUSES = ("fleet/store",)
 """Folders whose `__init__` is the API of their sub-folders too."""
@@ -219,55 +219,56 @@ def reached(name: str) -> tuple[str, str]:
     deepest = max(at for at in range(len(parts) + 1) if "/".join(parts[:at]) in FOLDERS)
     folder, rest = "/".join(parts[:deepest]), parts[deepest:]
     is_module = bool(rest) and (ROOT / folder / f"{rest[0]}.py").exists()
-    for house in HOUSES:
-        if folder.startswith(f"{house}/"):
-            return house, "/".join([folder.removeprefix(f"{house}/"), *rest[:is_module]])
     return folder, rest[0] if is_module else ""
 
 
-def modules_past_folders(path: Path) -> set[tuple[str, str]]:
-    """Modules that a file imports past the `__init__` of a folder that it is not in.
+@cache
+def offered(folder: str) -> set[str]:
+    """Names in the `__all__` of a folder."""
+    for node in ast.parse((ROOT / folder / "__init__.py").read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return set(ast.literal_eval(node.value))
+    return set()
 
-    The modules of `core` are the nouns, one each, and are imported one by one.
-    """
+
+def modules_past_folders(path: Path) -> set[str]:
+    """Modules that a file imports past the `__init__` of a folder that it is not in."""
     here = f"{folder_of(path)}/"
-    found = {reached(name) for name in ours(path)}
-    return {
-        (folder, module)
-        for folder, module in found
-        if module and folder not in ("", "core") and not here.startswith(f"{folder}/")
+    found = set()
+    for folder, module in map(reached, ours(path)):
+        for house in HOUSES:
+            if folder.startswith(f"{house}/"):
+                folder, module = house, "/".join([folder.removeprefix(f"{house}/"), module])
+        if module and folder and not here.startswith(f"{folder}/"):
+            found.add(f"{folder}/{module}")
+    return {one for one in found if one.rpartition("/")[2] not in offered(one.rpartition("/")[0])}
+
+
+def names_loaded_later(tree: ast.Module) -> dict[str, str]:
+    """The names in the table of a folder's `lazy`, with their modules."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("lazy("):
+            assert isinstance(node.value, ast.Call)
+            table = ast.literal_eval(node.value.args[1])
+            return {name: home for home, names in table.items() for name in names.split()}
+    return {}
+
+
+@pytest.mark.parametrize("folder", sorted(FOLDERS))
+def test_what_a_folder_loads_later_is_what_type_checkers_see(folder: str) -> None:
+    tree = ast.parse((ROOT / folder / "__init__.py").read_text())
+    later = names_loaded_later(tree)
+    own = f"skipjack.{folder.replace('/', '.')}".rstrip(".")
+    seen = {
+        alias.name: str(node.module).removeprefix(f"{own}.")
+        for block in tree.body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
     }
-
-
-def has_api(folder: str) -> bool:
-    return "__all__" in (ROOT / folder / "__init__.py").read_text()
-
-
-def is_clean(path: Path) -> bool:
-    """Whether a file is of a package that came after the lists."""
-    here = f"{folder_of(path)}/"
-    return home(path) not in PAST or any(here.startswith(f"{folder}/") for folder in CLEAN)
-
-
-def imports_past_folders() -> Counter[tuple[str, str]]:
-    """How many there are, by the package that imports and the folder."""
-    return Counter(
-        (home(path), folder)
-        for path in FILES
-        if not is_clean(path)
-        for folder, _ in modules_past_folders(path)
-    )
-
-
-def most_past(package: str, folder: str) -> int:
-    """As many as are listed; rounded up to tens where a folder has no API to import from yet."""
-    listed = PAST[package].get(folder, 0)
-    return listed if has_api(folder) else -(-listed // 10) * 10
-
-
-def large_folders() -> dict[str, int]:
-    files = Counter(map(folder_of, FILES))
-    return {folder: count for folder, count in files.items() if count > MOST_FILES}
+    assert later == seen
+    assert set(later) <= offered(folder)
 
 
 def repeated_names() -> dict[str, set[str]]:
@@ -280,41 +281,43 @@ def repeated_names() -> dict[str, set[str]]:
     return {name: folders for name, folders in found.items() if len(folders) > 1}
 
 
-def test_no_folder_becomes_large() -> None:
-    large = large_folders()
-    grown = {folder for folder, count in large.items() if count > LARGE.get(folder, 0)}
-    assert not grown, (
-        f"more than {MOST_FILES} files, and more than before: make sub-folders or merge files"
-    )
-    assert not LARGE.keys() - large.keys(), "no longer large: take them off layout_debts.LARGE"
+def test_a_folder_has_at_most_twenty_files() -> None:
+    files = Counter(map(folder_of, FILES))
+    large = {folder: count for folder, count in files.items() if count > MOST_FILES}
+    assert not large, "make sub-folders, or merge files that are sections of their only importer"
 
 
-def test_imports_past_the_init_of_a_folder_become_fewer() -> None:
-    counts = imports_past_folders()
-    grown = {pair: count for pair, count in counts.items() if count > most_past(*pair)}
-    assert not grown, "import from the folder, whose __init__ is its API, and not from its modules"
-    listed = {(package, folder) for package, folders in PAST.items() for folder in folders}
-    assert not listed - counts.keys(), "there are none any more: take them off layout_debts.PAST"
+def test_a_file_has_at_most_four_hundred_lines() -> None:
+    lines = {path.relative_to(ROOT).as_posix(): path.read_text().count("\n") for path in FILES}
+    long = {name for name, count in lines.items() if count > MOST_LINES}
+    assert long == LONG_SCRIPTS
 
 
-def test_new_packages_import_from_folders_and_not_from_their_modules() -> None:
+def test_other_folders_import_from_the_init_of_a_folder() -> None:
     past = {
-        f"{path.relative_to(ROOT)}: {folder}/{module}"
+        path.relative_to(ROOT).as_posix(): found
         for path in FILES
-        if is_clean(path)
-        for folder, module in modules_past_folders(path)
-        if has_api(folder)
+        if (found := modules_past_folders(path))
     }
-    assert not past, "import from the folder, whose __init__ is its API"
+    assert not past, "import from the folder, whose __init__ is its API, and not from its modules"
 
 
-def test_a_new_class_has_a_name_of_its_own() -> None:
-    names = repeated_names()
-    listed = {name: set(folders.split()) for name, folders in NAMES.items()}
-    grown = {name: more for name in names if (more := names[name] - listed.get(name, set()))}
-    assert not grown, "other folders have a class of this name: choose another"
-    gone = {name: less for name in listed if (less := listed[name] - names.get(name, set()))}
-    assert not gone, "not there any more: take them off layout_debts.NAMES"
+@pytest.mark.parametrize("name", ["fleet", "solvers", "sweep"])
+def test_folders_inside_a_package_do_not_import_each_other(name: str) -> None:
+    below: dict[str, set[str]] = defaultdict(set)
+    for path in FILES:
+        here = folder_of(path)
+        if home(path) == name and path.name != "__init__.py":
+            below[here].update(folder for folder, _ in map(reached, ours(path)) if folder != here)
+    done: set[str] = set()
+    while left := below.keys() - done:
+        free = {folder for folder in left if not below[folder] & left}
+        assert free, {folder: sorted(below[folder] & left) for folder in sorted(left)}
+        done |= free
+
+
+def test_a_public_class_name_is_defined_in_one_folder() -> None:
+    assert not repeated_names(), "choose a name that says which one it is"
 
 
 def modules_after(code: str) -> set[str]:
@@ -350,13 +353,16 @@ def test_importing_schedules_loads_little_of_ours_and_nothing_heavy() -> None:
     whole = ("skipjack.core", "skipjack.errors", "skipjack.reading", "skipjack.solvers.cpu.nest")
     within = tuple(f"{name}." for name in whole)
     beyond = {name for name in ours if name not in whole and not name.startswith(within)}
-    assert beyond == {"skipjack.lazy_names", "skipjack.solvers", "skipjack.solvers.cpu"}
+    assert beyond == {
+        *("skipjack.earlier_paths", "skipjack.lazy_names"),
+        *("skipjack.solvers", "skipjack.solvers.cpu"),
+    }
 
 
 def test_a_policy_proposes_schedules_without_torch_and_without_the_engine() -> None:
     code = """
 from skipjack.learn.policy import propose
-from skipjack.native.named_cpu import describe
+from skipjack.native import describe
 from skipjack.operations import parse
 assert propose(parse("matmul:48x40x56"), describe("haswell/1"), 2)
 """

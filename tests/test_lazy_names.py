@@ -1,4 +1,4 @@
-"""Names of a package that are loaded when they are first used."""
+"""Names of a package that are loaded on first use."""
 
 import sys
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ INIT = """
 from skipjack.lazy_names import lazy
 __all__ = ["answer", "Device"]
 __getattr__, __dir__ = lazy(
-    __name__, {"inner": ("answer",), "skipjack.core.device": ("Device",)}
+    __name__, {"inner": "answer", "skipjack.core.device": "Device"}
 )
 """
 
@@ -37,7 +37,7 @@ def test_a_module_is_loaded_when_one_of_its_names_is_used(package: None) -> None
 def test_a_name_may_be_of_another_package(package: None) -> None:
     import lazy_package
 
-    from skipjack.core.device import Device
+    from skipjack.core import Device
 
     assert lazy_package.Device is Device
 

@@ -1,4 +1,4 @@
-"""Tests that lack a program of `needs.PARTS` are skipped on a desk and fail under CI=true."""
+"""Tests that lack a program of `needs.PARTS` are skipped locally and fail under CI=true."""
 
 import ast
 import os

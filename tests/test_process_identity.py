@@ -1,4 +1,4 @@
-"""Processes that are known to be gone, and those of which nobody here can tell."""
+"""Processes that have certainly ended, and those of which this cannot be known."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What a program may rely on is listed, is there, and is documented."""
+"""The public API is listed, exists, and is documented."""
 
 import inspect
 

@@ -1,4 +1,4 @@
-"""What a plug-in registers is complete, and what it raises later is said to be its own."""
+"""Plug-ins are complete when they register, and errors that they raise later name them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,23 @@ import numpy as np
 import pytest
 
 from skipjack import operations, search, solvers
-from skipjack.core.config import Config
-from skipjack.core.nest import Tensor
-from skipjack.core.operation import Array, Arrays, NestOperation, OperationClass, Tolerance
-from skipjack.core.problem import Problem
-from skipjack.core.trial import Trial
+from skipjack.core import (
+    Array,
+    Arrays,
+    Config,
+    NestOperation,
+    OperationClass,
+    Problem,
+    Tensor,
+    Tolerance,
+    Trial,
+)
 from skipjack.errors import ForeignError, ProblemError, UsageError
 from skipjack.native import cpu
 from skipjack.search import SearchContext
+from skipjack.search import registry as search_registry
 from skipjack.solvers import registry
-from skipjack.solvers.loops.nest_solver import NestSolver
+from skipjack.solvers.cpu.nest_code.solver import NestSolver
 from skipjack.testing.spaces import tiny_space
 
 
@@ -63,7 +70,7 @@ class Bare:
 def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for module in (operations.registry, registry):
         monkeypatch.setattr(module, "_known", dict(module._known))
-    monkeypatch.setattr(search, "_FACTORIES", dict(search._FACTORIES))
+    monkeypatch.setattr(search_registry, "_FACTORIES", dict(search_registry._FACTORIES))
     yield
 
 
@@ -91,8 +98,8 @@ def test_an_operation_that_lacks_a_member_is_refused(missing: str) -> None:
         ({"operation_class": "round"}, "operation_class is 'round'; write cube or vector"),
         ({"dtypes": ("f31",)}, "dtypes are .*f31.*; choose from f32"),
         ({"dtypes": ()}, "dtypes are .*; choose from f32"),
-        ({"domain": (1.0, 0.0)}, "domain is .*; give a least and a most value"),
-        ({"name": "No Name"}, "'No Name' is no name for an operation"),
+        ({"domain": (1.0, 0.0)}, "domain is .*; give finite bounds, the lower one first"),
+        ({"name": "No Name"}, "'No Name' is not a valid name for an operation"),
     ],
 )
 def test_a_member_of_another_kind_is_refused(members: dict[str, object], sentence: str) -> None:
@@ -120,7 +127,8 @@ def test_what_check_raises_or_gives_is_said_to_be_its_own() -> None:
     this = r"check of operation 'bare' in test_registering\.py"
     with pytest.raises(ForeignError, match=rf"{this} for bare:4/r=foo raised ValueError: .* 'foo'"):
         operations.parse("bare:4/r=foo")
-    with pytest.raises(ForeignError, match=rf"{this} gave None for bare:4/none=1; .* be tuple\["):
+    no_tuple = rf"{this} returned None for bare:4/none=1; .* be tuple\["
+    with pytest.raises(ForeignError, match=no_tuple):
         operations.parse("bare:4/none=1")
     with pytest.raises(ProblemError, match=r"^bare:4/refused=1 is refused$"):
         operations.parse("bare:4/refused=1")
@@ -149,7 +157,11 @@ def test_a_method_of_an_operation_names_itself_and_the_problem(method: str, give
     operations.register(broken(Bare, method, given))  # type: ignore[arg-type]
     problem = Problem("odd", (4,), "f32")
     this = rf"^{method} of operation 'odd' in test_registering\.py "
-    said = r"for odd:4:f32 raised KeyError: 'boo'$" if given else r"gave None for odd:4:f32; its .*"
+    raised, returned = (
+        r"for odd:4:f32 raised KeyError: 'boo'$",
+        r"returned None for odd:4:f32; its .*",
+    )
+    said = raised if given else returned
     arguments = (problem, {}) if method == "numpy_call" else (problem,)
     with pytest.raises(ForeignError, match=this + said):
         getattr(operations.get("odd"), method)(*arguments)
@@ -202,7 +214,7 @@ def test_a_method_of_a_solver_names_itself(method: str, given: object) -> None:
     solvers.register(broken(NestSolver, method, given))  # type: ignore[arg-type]
     solver, problem = solvers.find_solver("odd"), operations.parse("add:4")
     arguments = {"compiler": (), "compile": (None,), "space": (problem, cpu.detect())}
-    said = "raised KeyError: 'boo'" if given else "gave None"
+    said = "raised KeyError: 'boo'" if given else "returned None"
     about = "" if method.startswith("comp") else ".* for add:4:f32"
     with pytest.raises(ForeignError, match=rf"^{method} of solver 'odd' in .*{said}") as raised:
         getattr(solver, method)(*arguments.get(method, (problem, cpu.detect(), Config())))
@@ -213,7 +225,8 @@ def test_a_promise_that_is_no_number_is_none(caplog: pytest.LogCaptureFixture) -
     solvers.register(broken(NestSolver, "promise", float("nan")))  # type: ignore[arg-type]
     raced = solvers.solvers_for(operations.parse("add:4"), cpu.detect())
     assert "odd" not in [solver.name for solver in raced]
-    assert "promise of solver 'odd' in test_registering.py gave nan for add:4:f32" in caplog.text
+    reason = "promise of solver 'odd' in test_registering.py returned nan for add:4:f32"
+    assert reason in caplog.text
 
 
 @pytest.mark.parametrize("given", [KeyError("boo"), None], ids=["raises", "gives None"])
@@ -241,7 +254,7 @@ def test_registering_keeps_an_object_what_it_is() -> None:
 
 def test_a_solver_that_does_nothing_is_refused() -> None:
     kept = {name: getattr(NestSolver, name) for name in ("refuses", "space")}
-    with pytest.raises(UsageError, match=r"solver 'idle'.* has nothing that builds"):
+    with pytest.raises(UsageError, match=r"solver 'idle'.* has neither the methods that build"):
         solvers.register(type("Idle", (), {"name": "idle", "version": 1, **kept})())
 
 

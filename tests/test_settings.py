@@ -7,9 +7,8 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from skipjack import settings as settings_module
 from skipjack.errors import UsageError
-from skipjack.settings import load_settings
+from skipjack.settings import load_settings, variables
 
 
 @pytest.fixture(autouse=True)
@@ -126,8 +125,8 @@ def test_plugins_in_a_file_are_a_list(tmp_path: Path) -> None:
 def test_build_workers_are_bounded_by_the_cores(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(settings_module, "_usable_cores", lambda: frozenset({0, 1, 2}))
-    settings_module._warn_of_workers.cache_clear()
+    monkeypatch.setattr(variables, "usable_cores", lambda: frozenset({0, 1, 2}))
+    variables.warn_of_workers.cache_clear()
     monkeypatch.setenv("SKIPJACK_BUILD_WORKERS", "12")
     assert load_settings().build_workers == 12
     assert not caplog.records

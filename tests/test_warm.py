@@ -1,4 +1,4 @@
-"""A command in a fork of a process that is there differs in nothing from one in a new process."""
+"""A command in a fork of a running process behaves like one in a new process."""
 
 from __future__ import annotations
 

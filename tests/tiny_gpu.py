@@ -9,16 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from skipjack import operations, solvers
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.parameters import Parameter, ParameterSpace
-from skipjack.core.problem import Problem
-from skipjack.gpu.artifact import Argument
-from skipjack.gpu.plan import Step, launch
-from skipjack.operations.elementwise import Elementwise
-from skipjack.solvers.gpu.spec import KernelSpec
-from skipjack.solvers.gpu.triton_solver import TritonSolver
-from skipjack.solvers.solver import Blob, Source
+from skipjack.core import Config, Device, Parameter, ParameterSpace, Problem
+from skipjack.gpu import Argument, Step, launch
+from skipjack.operations import Elementwise
+from skipjack.solvers import Blob, Source
+from skipjack.solvers.gpu.triton import KernelSpec, TritonSolver
 
 OPERATION = "tiny"
 KERNELS = str(Path(__file__).with_name("tiny_kernels.py"))

@@ -32,18 +32,18 @@ from warm_client import NUMBER, ask, read, settled
 COMMAND = "skipjack.cli.main"
 LOADED = (
     "skipjack.cli.main",
-    "skipjack.report.fleet.progress",
+    "skipjack.report.fleet.runs",
     "skipjack.fleet.engines.local",
-    "skipjack.solvers.convolution.implicit_gemm",
+    "skipjack.solvers.cpu.conv.implicit_gemm.solver",
     "skipjack.fleet.release.formats.miopen_format",
     "skipjack.learn.policy.searcher",
     "llvmlite.binding",
-    "skipjack.integrations.triton_file",
-    "skipjack.solvers.convolution.winograd_solver",
-    "skipjack.solvers.loops.rows_solver",
+    "skipjack.integrations.triton.user_solver",
+    "skipjack.solvers.cpu.conv.winograd.solver",
+    "skipjack.solvers.cpu.rows.solver",
     "sqlalchemy.dialects.sqlite",
-    "skipjack.solvers.convolution.direct",
-    "skipjack.solvers.convolution.im2col",
+    "skipjack.solvers.cpu.conv.direct.solver",
+    "skipjack.solvers.cpu.conv.explicit_gemm.im2col",
 )
 """What most commands load, directly or not."""
 _SHIM = """#!{python} -IS

@@ -205,6 +205,7 @@ class House:
             for new in self.new_of.values()
             for parent in parents_of(new, new in self.modules and self.modules[new].is_package)
         }
+        self.packages -= {name for name in self.packages if self._is_left_empty(name)}
         self.taken_out = {
             old for olds in plan.parts.values() for old in olds if old not in self.code_moved
         }
@@ -232,6 +233,16 @@ class House:
                 self.problems.say(f"name: {symbol[0]} is not there")
             elif symbol[1] not in module.defined:
                 self.problems.say(f"name: {symbol[0]} does not define {symbol[1]}")
+
+    def _is_left_empty(self, package: str) -> bool:
+        """Whether all modules of a package go elsewhere, and its `__init__` has no code."""
+        inside = any(new.startswith(f"{package}.") for new in self.new_of.values())
+        module = self.modules.get(package)
+        return (
+            not inside
+            and package not in self.plan.packages
+            and (module is None or is_plain_init(module))
+        )
 
     def _leaves(self, name: str) -> bool:
         return any(name in olds for olds in self.plan.parts.values())
@@ -613,7 +624,11 @@ def rewritten_text(house: House, text: str, folder: str = "") -> str:
         for one in names.split(","):
             name, _, asname = one.strip().partition(" as ")
             new = house.target(house.origin(module, name))
-            door = _door_for_text(house, new)
+            known = house.modules[module]
+            if known.is_package and name in known.offered and new[1] == name:
+                door = (house.new_of[module], name)  # as readers know it
+            else:
+                door = _door_for_text(house, new)
             keep = asname or (name if door[1] != name else "")
             lines.setdefault(door[0], []).append(f"{door[1]} as {keep}" if keep else door[1])
         start = match.string.rfind("\n", 0, match.start()) + 1
@@ -826,6 +841,24 @@ def check_bindings(house: House, new: str, bodies: dict[str, str], imports: list
 # ---------------------------------------------------------------- identifiers
 
 
+def places_with_both(tree: ast.Module, old: str, new: str) -> list[str]:
+    """Functions with two names, and classes with two attributes, that would be one."""
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+            continue
+        inner = list(ast.walk(node))
+        if isinstance(node, ast.ClassDef):
+            names = {one.attr for one in inner if isinstance(one, ast.Attribute)}
+            names |= {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
+        else:
+            names = {one.id for one in inner if isinstance(one, ast.Name)}
+            names |= {one.arg for one in inner if isinstance(one, ast.arg)}
+        if {old, new} <= names:
+            found.append(f"{node.name} (line {node.lineno})")
+    return found
+
+
 def with_words(house: House, path: str, text: str) -> str:
     """Text of a Python file with the identifiers that the plan renames; needs Python 3.12 or later.
 
@@ -844,7 +877,8 @@ def with_words(house: House, path: str, text: str) -> str:
     present = {token.string for token in tokens if token.type == tokenize.NAME}
     for old, new in words.items():
         if old in present and new in present and new not in words:
-            print(f"note: {path} has {new} already, where {old} becomes {new}")
+            for where in places_with_both(ast.parse(text), old, new):
+                print(f"note: {path}: {where} has {new} already, where {old} becomes {new}")
     edits: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
     attribute_calls = {"setattr", "getattr", "hasattr", "delattr", "attrgetter"}
     for index, token in enumerate(tokens):
@@ -906,8 +940,10 @@ def init_text(house: House, package: str) -> str:
             continue
         if inner != name:
             house.problems.say(f"{package} offers {inner} of {home} as {name}: choose one name")
-        if not within(home, package):  # of another package: as that one offers it
-            home = _door_for_text(house, (home, inner))[0]
+        folder = house.folder_of(home)
+        if folder != package and package not in HOUSES:  # as that folder offers it
+            house.offer(folder, name, (home, inner))
+            home = folder
         homes[home].append(name)
     if not offered:
         return text or '"""Skipjack."""\n'
@@ -931,8 +967,12 @@ def table(package: str, homes: dict[str, list[str]]) -> str:
     text = ""
     for home, names in sorted(homes.items()):
         short = home.removeprefix(f"{package}.") if within(home, package) else home
-        quoted = ", ".join(f'"{name}"' for name in names)
-        text += f'        "{short}": ({quoted},),\n'
+        parts = textwrap.wrap(" ".join(names), 82)
+        if len(parts) == 1 and len(short) + len(parts[0]) < 85:
+            text += f'        "{short}": "{parts[0]}",\n'
+        else:
+            listed = "".join(f'            "{part} "\n' for part in parts)
+            text += f'        "{short}": (\n{listed}        ),\n'
     return text
 
 
@@ -1095,7 +1135,7 @@ def strongly_connected(edges: dict[str, dict[str, list[str]]]) -> list[set[str]]
 def carry_out(house: House, write: bool) -> None:
     texts = needed(house)
     inits: dict[str, str] = {}
-    for _ in range(2):  # the second time with all that packages of packages offer
+    for _ in range(4):  # until packages of packages offer all that they are asked for
         for package in sorted(house.packages):
             inits[package] = init_text(house, package)
     for name, text in texts.items():
@@ -1152,17 +1192,27 @@ def carry_out(house: House, write: bool) -> None:
                 folder.rmdir()
 
 
+TABLE_HEAD = """# Old and new names
+
+Modules, classes and other names that changed in November 2026, for branches and plug-ins that were
+written before. Import paths that the documentation showed still work, with a `DeprecationWarning`
+that names the new one (`src/skipjack/earlier_paths.py`). The tables are printed by
+`tools/rooms.py table tools/plans/*.plan`, from the plans that `tools/rooms.py` carried out.
+
+## Modules
+
+Paths are relative to `src/skipjack`.
+
+| before | now |
+| --- | --- |"""
+
+
 def print_table(plan: Plan) -> None:
     """Old and new names, for whoever has a branch or a plug-in from before."""
-    print("# Old and new names\n")
-    print(
-        "`tools/rooms.py apply tools/plans/*.plan` moved, merged and renamed these, everywhere at"
-    )
-    print(
-        "once. Paths are relative to `src/skipjack`.\n\n## Modules\n\n| before | now |\n"
-        "| --- | --- |"
-    )
+    print(TABLE_HEAD)
     moved = {old: new for new, olds in plan.parts.items() for old in olds if old != new}
+    between = set(moved.values()) & set(moved)
+    moved = {old: moved.get(new, new) for old, new in moved.items() if old not in between}
     for old, new in sorted(moved.items()):
         cells = (name.removeprefix("skipjack.").replace(".", "/") for name in (old, new))
         print("| {} | {} |".format(*(f"`{cell}`" for cell in cells)))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fleet_flow import Fleet
 from fleet_stand_in import make_empty
-from skipjack.fleet.engines.local import LocalEngine
+from skipjack.fleet.engines import LocalEngine
 from skipjack.settings import Settings
 
 

@@ -34,13 +34,7 @@ from network import MODEL, Network
 from quiet import Sentinel
 from samples import make_samples
 
-from skipjack.interop.loadgen_log import (
-    DETAIL_LOG,
-    LoadgenLog,
-    LoadgenVerdict,
-    judge,
-    read_detail_log,
-)
+from skipjack.interop.loadgen import DETAIL_LOG, LoadgenLog, RunValidity, judge, read_detail_log
 
 BASE = Path(__file__).with_name("server-base.json")
 PARAMETERS: dict[str, tuple[int | str, ...]] = {
@@ -129,7 +123,7 @@ class Setting:
         for _ in range(2):
             log = self.test("Server", **fields)
             judgement = judge(log)
-            if judgement.verdict is not LoadgenVerdict.TOO_LITTLE:
+            if judgement.verdict is not RunValidity.TOO_LITTLE:
                 break
             wanted = judgement.repair.get("min_query_count", 0)
             fields["min_query_count"] = min(int(wanted), MOST_QUERIES)

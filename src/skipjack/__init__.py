@@ -6,22 +6,19 @@
 
 from typing import TYPE_CHECKING
 
+from skipjack.earlier_paths import keep_earlier_paths
 from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
-    from skipjack.integrations.adapting import triton_kernel
-    from skipjack.integrations.triton_autotune import autotune
-    from skipjack.runtime import (
-        TunedKernel,
-        kernels,
-        lookup,
-        reload,
-        set_tuning_policy,
-        tuning_policy,
-    )
-    from skipjack.tuning import FindResult, TuneOptions, Tuner, TuneResult, find, tune
+    from skipjack.integrations.triton import autotune, triton_kernel
+    from skipjack.runtime import kernels, lookup, reload
+    from skipjack.runtime.local_kernels import TunedKernel
+    from skipjack.runtime.process import set_tuning_policy, tuning_policy
+    from skipjack.tuning import FindResult, Tuner, find, tune
+    from skipjack.tuning.study import TuneOptions, TuneResult
 
 __version__ = "0.1.0"
+
 __all__ = [
     "FindResult",
     "TuneOptions",
@@ -43,17 +40,13 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "integrations.adapting": ("triton_kernel",),
-        "integrations.triton_autotune": ("autotune",),
-        "runtime": (
-            "TunedKernel",
-            "kernels",
-            "lookup",
-            "reload",
-            "set_tuning_policy",
-            "tuning_policy",
-        ),
-        "tuning": ("FindResult", "TuneOptions", "TuneResult", "Tuner", "find", "tune"),
+        "integrations.triton": "autotune triton_kernel",
+        "runtime": "kernels lookup reload",
+        "runtime.local_kernels": "TunedKernel",
+        "runtime.process": "set_tuning_policy tuning_policy",
+        "tuning": "FindResult Tuner find tune",
+        "tuning.study": "TuneOptions TuneResult",
     },
 )
-"""Loaded when they are first used: importing Skipjack itself stays quick."""
+
+keep_earlier_paths()

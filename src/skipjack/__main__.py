@@ -1,5 +1,5 @@
 """``python -m skipjack`` is the ``skipjack`` command."""
 
-from skipjack.cli.main import run
+from skipjack.cli import run
 
 run()

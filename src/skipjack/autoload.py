@@ -1,7 +1,7 @@
-"""What PyTorch calls at the end of ``import torch``: an entry point of its group torch.backends.
+"""The entry point that PyTorch calls at the end of ``import torch``, of its group torch.backends.
 
-Without the variable that ``skipjack exec`` sets nothing happens. With it the hook is enabled; where
-that fails there is one warning, and the program goes on with PyTorch as it is.
+It does nothing unless ``skipjack exec`` has set a variable. Then it enables the hook; if that
+fails, it logs one warning, and the program continues with PyTorch as it is.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 import os
 
 HOOK_VARIABLE = "SKIPJACK_TORCH"
-"""``1``: the hook is enabled as soon as PyTorch was imported."""
+"""If ``1``, the hook is enabled as soon as PyTorch is imported."""
 
 
 def start() -> None:
-    """Enable the hook if this process is to have it; raises nothing."""
+    """Enable the hook if this process should have it; never raises."""
     if os.environ.get(HOOK_VARIABLE) != "1":
         return
     try:
         import gc
 
-        # PyTorch has made a million objects by now: one look at all of them takes 40 ms.
+        # PyTorch has created a million objects by now: a garbage collection takes 40 ms.
         collects = gc.isenabled()
         gc.disable()
         try:
@@ -33,7 +33,7 @@ def start() -> None:
         import logging
 
         logging.getLogger(__name__).warning(
-            "Skipjack cannot be used in this program, which goes on with PyTorch as it is: %s: %s",
+            "Skipjack cannot be used in this program, which runs with PyTorch as it is: %s: %s",
             type(error).__name__,
             error,
         )

@@ -1,25 +1,25 @@
-"""Every exception that Skipjack raises on purpose.
+"""All exceptions that Skipjack raises on purpose.
 
 SkipjackError                 exit code 1: something failed
 ├── UsageError                exit code 2: the request itself is wrong; also a ValueError
-│   ├── ProblemError          a problem key that cannot be understood or computed
+│   ├── ProblemError          a problem key that is malformed or cannot be computed
 │   ├── SpaceError            a space that is empty or malformed, or a config outside of it
 │   ├── ExpressionError       an expression that is not allowed or cannot be evaluated
 │   ├── ArgumentTypeError     an argument of a wrong type; also a TypeError
-│   └── MissingFileError      a file that was named is not there; also a FileNotFoundError
-├── InterruptedRunError       exit code 130: Ctrl-C; the message says how to go on
+│   └── MissingFileError      a given file does not exist; also a FileNotFoundError
+├── InterruptedRunError       exit code 130: Ctrl-C; the message says how to continue
 ├── StorageError              a ledger, bank or directory that cannot be used
-│   ├── LockTimeoutError      a lock that others held for too long
-│   ├── CorruptFileError      set aside under a new name, nothing overwritten
-│   ├── StoreAwayError        a database that cannot be reached any more
-│   └── NewerFormatError      written by a newer Skipjack, refused by name
-├── MalformedError            stored or received data that are not of their form; also a ValueError
+│   ├── LockTimeoutError      a lock that other processes held for too long
+│   ├── CorruptFileError      a damaged file, which was renamed; nothing is overwritten
+│   ├── StoreUnavailableError        a database that can no longer be reached
+│   └── NewerFormatError      a file written by a newer Skipjack
+├── MalformedError            stored or received data with a wrong format; also a ValueError
 ├── ScheduleError             an illegal step on a schedule
-├── ForeignError              a solver, searcher or operation raised something of its own
+├── ForeignError              an exception raised by a solver, searcher or operation
 ├── StepError                 a step of a plan failed; its exit code is the plan's
-└── WorkerError               a worker process that died, hung or answered nonsense
+└── WorkerError               a worker process that died, hung or broke its protocol
 
-A config that fails to build or run is no exception: it is a trial with a status (core.trial).
+A config that fails to build or run raises none of these: it is a trial with a status (core.trial).
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ from contextlib import contextmanager
 
 
 class SkipjackError(Exception):
-    """Base of all deliberate errors; the message says what, where, and what to do."""
+    """Base class; messages say what happened, where, and what to do."""
 
     exit_code = 1
 
@@ -39,7 +39,7 @@ class UsageError(SkipjackError, ValueError):
 
 
 class ProblemError(UsageError):
-    """A problem key that cannot be understood or computed here."""
+    """A problem key that is malformed or cannot be computed on this machine."""
 
 
 class SpaceError(UsageError):
@@ -47,7 +47,7 @@ class SpaceError(UsageError):
 
 
 class ExpressionError(UsageError):
-    """An expression with something in it that is not allowed, or that cannot be evaluated."""
+    """An expression that is not allowed or cannot be evaluated."""
 
 
 class ArgumentTypeError(UsageError, TypeError):
@@ -55,11 +55,11 @@ class ArgumentTypeError(UsageError, TypeError):
 
 
 class MissingFileError(UsageError, FileNotFoundError):
-    """A file that was named is not there."""
+    """A given file does not exist."""
 
 
 class InterruptedRunError(SkipjackError):
-    """Ctrl-C ended something that goes on with another command, which the message says."""
+    """Ctrl-C ended work that can be continued by the command in the message."""
 
     exit_code = 130
 
@@ -69,31 +69,31 @@ class StorageError(SkipjackError):
 
 
 class LockTimeoutError(StorageError):
-    """A lock that others still held when the time to wait for it was over."""
+    """A lock that other processes still held at the end of the waiting time."""
 
 
 class CorruptFileError(StorageError):
-    """A file that is damaged; it was set aside under a new name."""
+    """A damaged file; it was renamed, so that a new one can be written."""
 
 
-class StoreAwayError(StorageError):
-    """A database that was there and cannot be reached any more."""
+class StoreUnavailableError(StorageError):
+    """A database that can no longer be reached."""
 
 
 class NewerFormatError(StorageError):
-    """A file written by a newer version; it was left untouched."""
+    """A file written by a newer version; it was not changed."""
 
 
 class MalformedError(SkipjackError, ValueError):
-    """Stored or received data that are not of their form; whoever reads them may know a remedy."""
+    """Stored or received data with a wrong format; the caller may know a remedy."""
 
 
 class ScheduleError(SkipjackError):
-    """A schedule action that is not legal at this point."""
+    """A schedule action that is illegal at this point."""
 
 
 class ForeignError(SkipjackError):
-    """Code that was plugged in raised something of its own."""
+    """An exception raised by plug-in code."""
 
 
 class StepError(SkipjackError):
@@ -109,10 +109,10 @@ class WorkerError(SkipjackError):
 
 
 @contextmanager
-def blaming(what: str | Callable[[], str]) -> Iterator[None]:
-    """Turn what foreign code raises into a sentence that names it.
+def foreign_code(what: str | Callable[[], str]) -> Iterator[None]:
+    """Turn exceptions of foreign code into a `ForeignError` that names the code.
 
-    A function is asked for the name when it is needed.
+    A function is only called for the name if there is an exception.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Ctrl-C at a safe point: the first asks the loop to finish, the second stops at once."""
+"""Ctrl-C at safe points: the first one asks a loop to finish, the second one stops at once."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ log = logging.getLogger(__name__)
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C ended something early, which is raised when all that is known has been written."""
+    """Ctrl-C ended work early; raised after all results so far have been written."""
 
     def __init__(self, result: Any) -> None:
         super().__init__("interrupted; what was measured is kept")
         self.result = result
-        """As far as it came."""
+        """The result so far."""
 
 
 class Interrupt:
-    """Whether somebody pressed Ctrl-C."""
+    """Whether Ctrl-C was pressed."""
 
     def __init__(self, doing: str = "finishing with what is known") -> None:
         self.requested = False
         self._doing = doing
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        # Slurm's SIGTERM comes twice, from Slurm and from the script; that is not impatience.
+        # Slurm's SIGTERM arrives twice, from Slurm and from the script; only Ctrl-C counts twice.
         if self.requested and number == signal.SIGINT:
             raise KeyboardInterrupt
         if self.requested:
@@ -40,15 +40,15 @@ class Interrupt:
 
 
 @contextlib.contextmanager
-def watch_for_interrupt(
+def deferred_interrupt(
     doing: str = "finishing with what is known", *, terminate: bool = False
 ) -> Iterator[Interrupt]:
-    """Hold Ctrl-C back while inside; and SIGTERM, which batch systems send before they kill.
+    """Defer Ctrl-C within this context, and with `terminate` SIGTERM, which batch systems send.
 
-    `doing` tells who pressed it what happens now.
+    `doing` is printed to tell the user what happens now.
 
-    An exception in the middle of a worker's answer would leave half of it in the pipe. Python lets
-    the main thread alone handle signals; in others Ctrl-C does not arrive anyway.
+    An exception in the middle of a worker's answer would leave half of it in the pipe. Python
+    handles signals only in the main thread, so this has no effect in others.
     """
     interrupt = Interrupt(doing)
     if threading.current_thread() is not threading.main_thread():
@@ -64,10 +64,10 @@ def watch_for_interrupt(
 
 
 @contextlib.contextmanager
-def ends_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP are Ctrl-C while inside, so that what was begun is ended with us.
+def signals_as_interrupt() -> Iterator[None]:
+    """Treat SIGTERM and SIGHUP like Ctrl-C, so that child processes end with this one.
 
-    Only where they would end this process at once: who ignores or handles them, keeps to that.
+    This changes only signals with the default action; ignored and handled ones stay as they are.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,4 +1,4 @@
-"""The versions of what ``--json`` prints: one table for all commands."""
+"""The format versions of ``--json`` output, in one table for all commands."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ FORMATS: Mapping[str, int] = {
     "tune": 2,
     "tune --build-only": 1,
 }
-"""Versions by kind: the words of the command, or of the first of several that print the same.
+"""Versions by kind: the command, or the first of several commands that print the same.
 
 A version is raised when a field changes its meaning or is removed, not when one is added.
 """

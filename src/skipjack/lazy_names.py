@@ -1,27 +1,27 @@
-"""Names of a package that are loaded when they are first used.
+"""Names of a package that are loaded on first use.
 
-A package that offers much lists its names by the modules that have them::
+The package lists its names by the modules that define them::
 
-    __getattr__, __dir__ = lazy(__name__, {"merging": ("merged", "union")})
+    __getattr__, __dir__ = lazy(__name__, {"merging": "merged union"})
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 
 def lazy(
-    package: str, homes: Mapping[str, Collection[str]]
+    package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of a package.
 
-    `homes` has names by module: one of the package, or of another one as ``skipjack.core.device``.
-    A name that was used once is an attribute of the package like any other.
+    `homes` has names by module, which may be in another package, such as ``skipjack.core.device``.
+    After its first use, a name is an ordinary attribute of the package.
     """
-    home_of = {name: home for home, names in homes.items() for name in names}
+    home_of = {name: home for home, names in homes.items() for name in names.split()}
 
     def load(name: str) -> Any:
         home = home_of.get(name)

@@ -5,7 +5,7 @@
     import gymnasium, skipjack.loops
     env = gymnasium.make("skipjack/LoopNest-v0", dataset="matmul:128x128x128", preset="looptune")
 
-What is here works without gymnasium, too; only the environments need it.
+Only the environments need gymnasium; everything else works without it.
 """
 
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""Where the time went: spans as a Chrome trace, and the share that was neither build nor run."""
+"""Where the time went: spans as a Chrome trace, and the share of overhead."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 from skipjack.storage import atomic_write
 
 WORK = ("build", "run")
-"""Tracks whose spans are what tuning is for; everything else is overhead."""
+"""Tracks of useful work; all other time is overhead."""
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """A named stretch of time on a track; seconds of the monotonic clock."""
+class TraceSpan:
+    """A named interval on a track, in seconds of the monotonic clock."""
 
     name: str
     track: str
@@ -26,20 +26,20 @@ class Span:
 
 
 class Tracer:
-    """Collects spans; cheap enough to be always on."""
+    """Collects spans; cheap enough to be always enabled."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.spans: list[Span] = []
+        self.spans: list[TraceSpan] = []
         self._clock = clock
         self.started = clock()
 
     def add(self, name: str, track: str, start: float, seconds: float) -> None:
         """Record a span that was timed elsewhere."""
-        self.spans.append(Span(name, track, start, seconds))
+        self.spans.append(TraceSpan(name, track, start, seconds))
 
     @contextlib.contextmanager
     def span(self, name: str, track: str) -> Iterator[None]:
-        """Record what happens inside."""
+        """Record the time within this context."""
         start = self._clock()
         try:
             yield
@@ -47,7 +47,7 @@ class Tracer:
             self.add(name, track, start, self._clock() - start)
 
     def overhead(self, since: float, until: float) -> float:
-        """Share of a stretch in which nothing was built and nothing ran."""
+        """The share of an interval in which nothing was built or run."""
         intervals = sorted(
             (max(span.start, since), min(span.start + span.seconds, until))
             for span in self.spans
@@ -61,7 +61,7 @@ class Tracer:
         return 1.0 - covered / (until - since) if until > since else 0.0
 
     def write(self, path: Path) -> None:
-        """A file for chrome://tracing or Perfetto."""
+        """Write a file for chrome://tracing or Perfetto."""
         tracks = {track: n for n, track in enumerate(sorted({s.track for s in self.spans}))}
         events: list[dict[str, object]] = [
             {"name": "thread_name", "ph": "M", "pid": 1, "tid": n, "args": {"name": track}}

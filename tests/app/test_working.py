@@ -1,15 +1,17 @@
-"""What commands do, as functions: the events that they tell, and the records they return."""
+"""The commands as functions: the events that they report, and the records they return."""
 
 from pathlib import Path
 
 import pytest
 
 from skipjack import app
-from skipjack.app import BatchBegun, NotApplicable, Notice, ProblemBegun, WorkEvent
-from skipjack.core.study import Budget
+from skipjack.app import BatchBegun, Notice, ProblemBegun, WorkEvent
+from skipjack.core import Budget
 from skipjack.errors import UsageError
+from skipjack.interop import NotApplicable
 from skipjack.settings import Settings
-from skipjack.tuning import BuildOptions, BuildResult, FindResult, TuneOptions, TuneResult
+from skipjack.tuning import BuildOptions, BuildResult, FindResult
+from skipjack.tuning.study import TuneOptions, TuneResult
 
 OPTIONS = TuneOptions(budget=Budget(trials=1), solver="nest")
 SMALL, OTHER = "add:64:f32", "mul:64:f32"
@@ -49,7 +51,7 @@ def test_a_find_tells_each_problem_before_its_ranking(settings: Settings) -> Non
     assert isinstance(begun, ProblemBegun) and (begun.number, begun.of) == (1, 1)
     assert (result,) == run.results
     assert [one.solver for one in run.results[0].ranked] == ["numpy"]
-    assert not (run.failed or run.in_vain or run.interrupted)
+    assert not (run.failed or run.none_applicable or run.interrupted)
 
 
 def test_a_build_for_another_device_runs_nothing(settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""The bank: one line for each problem on each device, whatever the order of writing."""
+"""The bank: one line for each problem on each device, in whatever order they were written."""
 
 import itertools
 import subprocess
@@ -11,12 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skipjack.bank import FIND, REPLACED, Bank, BankEntry, Changes, Met, replacing
-from skipjack.core.config import Config
-from skipjack.core.problem import Problem
-from skipjack.core.study import Study
+from skipjack.bank import FIND, REPLACED, Bank, BankEntry, Changes, ReplacementReason, replacing
+from skipjack.core import Config, Problem, Study
 from skipjack.errors import CorruptFileError, NewerFormatError, UsageError
-from skipjack.ledger import Ledger, VerdictRecord
+from skipjack.ledger import DecisionRecord, Ledger
 
 MakeEntry = Any
 
@@ -43,7 +41,7 @@ def test_stronger_evidence_replaces_weaker_and_not_the_reverse(
 def test_a_clock_that_is_set_back_loses_nothing(bank: Bank, entry: MakeEntry) -> None:
     held = entry(created="2090-01-01T00:00:00.000000Z")
     bank.put(held)
-    evidence = {REPLACED: replacing(held, Met.SLOWER)}
+    evidence = {REPLACED: replacing(held, ReplacementReason.SLOWER)}
     bank.put(entry(config={"tile": 4}, created=EARLY, evidence=evidence))
     assert [one.config for one in bank.entries()] == [{"tile": 4}]
 
@@ -171,8 +169,8 @@ def ledger(tmp_path: Path) -> Any:
 def conclude(ledger: Ledger, entry: BankEntry, status: str = "banked") -> None:
     study = Study(Problem("matmul", (8, 8, 8)), "loops", entry.device, "random", 0)
     ledger.start_study(study, 1)
-    ledger.add_verdict(
-        VerdictRecord(
+    ledger.add_decision(
+        DecisionRecord(
             study.id,
             entry.problem,
             entry.device,
@@ -237,7 +235,7 @@ def test_a_verdict_that_is_no_entry_is_left_out_by_name(
     study = ledger.studies()[0]
     odd = {"format": 1}, {"format": 3}, {**entry().record(), "time_ns": "fast"}
     for record in odd:
-        ledger.add_verdict(VerdictRecord(study.id, "p", "d", "s", Config(), "banked", record))
+        ledger.add_decision(DecisionRecord(study.id, "p", "d", "s", Config(), "banked", record))
     assert bank.rebuild(ledger) == Changes(new=1)
     assert bank.entries() == [entry()]
     assert len(caplog.messages) == len(odd)
@@ -320,7 +318,7 @@ def test_the_good_lines_of_another_bank_are_merged(
     (tmp_path / "other.jsonl").write_text(f"nonsense\n{entry().line}\n")
     assert bank.merge(tmp_path / "other.jsonl") == Changes(new=1)
     assert "other.jsonl: line 1: this is not JSON" in caplog.text
-    assert "its other lines are merged; for these, ask whoever made the file" in caplog.text
+    assert "its other lines are merged; for these, get a new copy of the file" in caplog.text
     assert "rebuild" not in caplog.text, "that mends our own bank"
     assert bank.path.read_text() == f"{entry().line}\n"
 
@@ -330,7 +328,7 @@ def test_a_bad_file_to_merge_is_left_where_it_is(
 ) -> None:
     bank.put(entry())
     (tmp_path / "bad.jsonl").write_text("nonsense\n")
-    with pytest.raises(CorruptFileError, match="left as it is and nothing was merged"):
+    with pytest.raises(CorruptFileError, match="it was not changed and nothing was merged"):
         bank.merge(tmp_path / "bad.jsonl")
     with pytest.raises(UsageError, match="no bank at"):
         bank.merge(tmp_path / "missing.jsonl")

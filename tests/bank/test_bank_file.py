@@ -1,4 +1,4 @@
-"""A bank's file and its index: appended to, found by key, and never lost by whoever is killed."""
+"""A bank's file and its index: appended to, found by key, and intact after a kill."""
 
 import os
 import random
@@ -16,12 +16,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skipjack.bank import Bank, BankEntry, BankLayer, Changes, Met, forget_banks, replacing
-from skipjack.bank.entry import key_of
-from skipjack.bank.evidence import MOST_KEPT, merge_entries, ranked
-from skipjack.bank.file import BankFile
+from skipjack.bank import (
+    Bank,
+    BankEntry,
+    BankLayer,
+    Changes,
+    ReplacementReason,
+    forget_banks,
+    key_of,
+    merge_entries,
+    replacing,
+)
+from skipjack.bank.file import INDEXED_BYTES, BankFile
 from skipjack.bank.index import Index, key_hash
-from skipjack.bank.views import INDEXED_BYTES
+from skipjack.bank.strength import MOST_KEPT, ranked
 from skipjack.errors import NewerFormatError, StorageError
 
 MakeEntry = Any
@@ -50,16 +58,16 @@ def index_of(bank: Bank) -> Path:
 
 def is_parsed_whole(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Files that were parsed as a whole from now on."""
-    from skipjack.bank import file, views
+    from skipjack.bank import file
 
     parsed: list[Path] = []
-    whole = views.open_whole
+    whole = file.open_whole
 
     def noted(path: Path) -> object:
         parsed.append(path)
         return whole(path)
 
-    for module in (file, views):
+    for module in (file, file):
         monkeypatch.setattr(module, "open_whole", noted)
     return parsed
 
@@ -359,7 +367,7 @@ def test_bad_lines_of_a_large_bank_are_told_and_newer_ones_keep_it_from_being_wr
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     complained: set[Path] = set()
-    monkeypatch.setattr("skipjack.bank.file._complained", complained)
+    monkeypatch.setattr("skipjack.bank.file._warned", complained)
     newer = entry("new:1:f32").line.replace('"format":2', '"format":3')
     with large.path.open("a") as file:
         file.write(f"nonsense\n{newer}\n")
@@ -425,7 +433,7 @@ def test_a_file_that_was_cut_off_is_told_once(
     (said,) = caplog.messages
     assert f"left out of the bank {bank.path}: line {size}: it is cut off before its end" in said
     assert ("skipjack bank rebuild" in said) == (name == "user")
-    assert ("ask whoever made the file for a new one" in said) == (name != "user")
+    assert ("get a new copy of the file from its owner" in said) == (name != "user")
 
 
 def test_a_last_line_without_its_end_is_an_entry_all_the_same(bank: Bank, entry: MakeEntry) -> None:
@@ -457,7 +465,7 @@ def test_displaced_lines_go_before_they_are_most_of_the_file(bank: Bank, entry: 
     held = entry()
     bank.put(held)
     for _ in range(300):
-        held = entry(evidence={"replaced": replacing(held, Met.SLOWER)})
+        held = entry(evidence={"replaced": replacing(held, ReplacementReason.SLOWER)})
         bank.put(held)
     assert bank.lookup(held.problem, DEVICE) == held
     assert bank.path.stat().st_size < 2 * INDEXED_BYTES

@@ -1,11 +1,11 @@
-"""How a kernel is called is part of the question: another deployment's entry is a prior."""
+"""The deployment is part of a lookup: an entry of another deployment is a prior."""
 
 from pathlib import Path
 from typing import Any
 
 from skipjack.bank import FIND, Bank
-from skipjack.core.device import Device
-from skipjack.core.protocol import cpu_protocol, deployed_protocol
+from skipjack.core import Device, deployed_protocol
+from skipjack.core.timing import cpu_protocol
 
 MakeEntry = Any
 

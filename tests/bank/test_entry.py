@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skipjack.bank import FORMAT, BankEntry, EntryOrigin, LaunchData
-from skipjack.core.config import Config
+from skipjack.core import Config
 
 MakeEntry = Any
 

@@ -1,4 +1,4 @@
-"""Kernel databases: winners in one file, whole or not at all, checked before code is given out."""
+"""Kernel databases: winners in one file, written atomically, checked before they are used."""
 
 import hashlib
 import sqlite3
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.bank.kernel_db import KernelDb, KernelRecord, gain_of, write_kernel_db
+from skipjack.bank import KernelDb, KernelRecord, gain_of, write_kernel_db
 from skipjack.errors import CorruptFileError, NewerFormatError, StorageError
 
 CODE = b"machine code"

@@ -1,4 +1,4 @@
-"""What a bank knows, read by several threads and by forked processes."""
+"""The problems of a bank, read by several threads and by forked processes."""
 
 import os
 import signal
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.bank.outline import OutlineFile
+from skipjack.bank.layers import OutlineFile
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -1,4 +1,4 @@
-"""Entries of another compiler or driver are stale; what is not known to differ is not."""
+"""Entries of another compiler or driver are stale; without a known change they are not."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from skipjack.bank import Toolchain, stale_reason
 from skipjack.native import llvm
-from skipjack.runtime import fresh_first, why_stale
+from skipjack.runtime.local_kernels import fresh_first, why_stale
 
 MakeEntry = Any
 HERE = Toolchain(("llvmlite-0.45.1 -disable-lsr", "triton 3.6.0"), ("cuda 12.8",))
@@ -16,10 +16,10 @@ HERE = Toolchain(("llvmlite-0.45.1 -disable-lsr", "triton 3.6.0"), ("cuda 12.8",
     ("toolchain", "driver", "reason"),
     [
         ("llvm-20.1.8/llvmlite-0.45.1 -disable-lsr", "", ""),
-        ("llvm-15.0.7/llvmlite-0.44.0 -disable-lsr", "", "llvmlite-0.44.0 -disable-lsr, and here"),
-        ("llvm-20.1.8/llvmlite-0.45.1", "", "compiled by llvmlite-0.45.1, and here is"),
-        ("triton 3.5.0", "cuda 12.8", "compiled by triton 3.5.0, and here is triton 3.6.0"),
-        ("triton 3.6.0", "cuda 12.4", "timed with the driver cuda 12.4, and here is cuda 12.8"),
+        ("llvm-15.0.7/llvmlite-0.44.0 -disable-lsr", "", "-disable-lsr, but this machine"),
+        ("llvm-20.1.8/llvmlite-0.45.1", "", "llvmlite-0.45.1, but this machine has"),
+        ("triton 3.5.0", "cuda 12.8", "triton 3.5.0, but this machine has triton 3.6.0"),
+        ("triton 3.6.0", "cuda 12.4", "driver cuda 12.4, but this machine has cuda 12.8"),
         ("triton 3.6.0", "hip 6.2", ""),
         ("nvcc 12.1", "", ""),
         ("", "", ""),

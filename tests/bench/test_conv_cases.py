@@ -6,8 +6,7 @@ from collections import Counter
 
 from conv_cases import ALL, BATCHES, DIRECTIONS, LAYERS, LAYOUTS, MOBILENET, QUICK, RESNET, Case
 from conv_options import parse_options, sharded
-from skipjack.operations import get
-from skipjack.operations.convolution import Convolution
+from skipjack.operations import Convolution, get
 
 
 def layer(name: str) -> Case:

@@ -14,23 +14,21 @@ import fleet_durations
 from fleet_celery import _batches
 from fleet_engine import VirtualDevices, Window
 from fleet_record import spread
-from skipjack.core.device import Device
-from skipjack.fleet.records import Plan
-from skipjack.fleet.states import Stage
-from skipjack.fleet.task import Outcome, Task
+from skipjack.core import Device
+from skipjack.fleet.model import JobPlan, JobStage, Task, TaskOutcome
 from skipjack.interrupt import Interrupt
 
 DEVICE = Device("cpu", "znver4", 1)
 
 
 def virtual(window: Window, interrupt: Interrupt | None = None) -> VirtualDevices:
-    outcome = Outcome(0, Stage.EVALUATE, finished=True)
+    outcome = TaskOutcome(0, JobStage.EVALUATE, finished=True)
     rng = np.random.default_rng(0)
     return VirtualDevices(3, 9, DEVICE, outcome, window, interrupt or Interrupt(), rng)
 
 
 def task(job: int) -> Task:
-    return Task(job, Stage.EVALUATE, Plan("matmul:8x8x8", DEVICE.name), DEVICE)
+    return Task(job, JobStage.EVALUATE, JobPlan("matmul:8x8x8", DEVICE.name), DEVICE)
 
 
 def test_a_window_counts_what_falls_into_it() -> None:

@@ -15,10 +15,10 @@ import lookup_tables
 import regret
 from lookup_program import known_entry
 from skipjack.bank import Bank
-from skipjack.core.config import Config
+from skipjack.core import Config
 from skipjack.operations import parse
 from skipjack.runtime.answers import LookupAnswer
-from skipjack.tuning.result import SolverScore
+from skipjack.tuning.study.result import SolverScore
 
 KEY = "add:64"
 
@@ -111,7 +111,7 @@ def test_a_program_that_runs_something_else_is_told() -> None:
 
 @pytest.mark.parametrize("key", regret.NEAR_SHAPES)
 def test_shapes_that_are_asked_for_are_near_one_that_is_tuned(key: str) -> None:
-    from skipjack.bank.nearness import doublings
+    from skipjack.bank.layers import doublings
 
     apart = [doublings(parse(key, "f32"), parse(tuned, "f32")) for tuned in regret.TUNED_SHAPES]
     assert any(found is not None and max(found) <= 1 for found in apart)

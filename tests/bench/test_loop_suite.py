@@ -9,9 +9,9 @@ import pytest
 
 import loop_suite
 from skipjack import operations
-from skipjack.core.operation import NestOperation
-from skipjack.native.cpu import detect
-from skipjack.solvers.loops.nest_solver import NestSolver
+from skipjack.core import NestOperation
+from skipjack.native import detect
+from skipjack.solvers.cpu.nest_code.solver import NestSolver
 
 
 @pytest.mark.parametrize("seed", [loop_suite.SEED, 1, 2, 3])

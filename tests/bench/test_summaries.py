@@ -8,8 +8,8 @@ import matmul_summary
 import thread_tables
 import vector_summary
 from roofline import ARITHMETIC, TRAFFIC, bound, shared_out
-from skipjack.core.device import Device
-from skipjack.execute.statistics import Block
+from skipjack.core import Device
+from skipjack.execute import Block
 from stand import FORK, Rounds
 
 MIB = 1 << 20
@@ -115,7 +115,7 @@ def test_tables_hold_every_case_and_every_loss() -> None:
     summary = vector_summary.summarize(cases, Device("cpu", "x", 2))
     result = with_head(summary, cases=cases)
     assert "| `add` | 85%; 2.00; 0.70 | `torch.add(x)` |" in thread_tables.vector_operations(result)
-    assert "PyTorch: add at 8 MiB (0.70)." in thread_tables.vector_summary(result)
+    assert '"PyTorch": add at 8 MiB (0.70).' in thread_tables.vector_summary(result)
 
 
 def test_the_table_of_products_names_the_better_library() -> None:

@@ -115,7 +115,7 @@ def test_losses_stand_beside_wins() -> None:
 
 def test_a_step_is_taken_apart_and_drawn() -> None:
     pytest.importorskip("matplotlib")
-    from skipjack.report.sweep_drawing import picture
+    from skipjack.report.sweep import picture
     from torch_picture import StepTimes, draw
 
     weight = torch.randn(6, 5, requires_grad=True)

@@ -9,9 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from skipjack.native import cpu, llvm
-from skipjack.native.memory import aligned
-from skipjack.native.slots import Slots, parallel_slot
+from skipjack.native import Slots, aligned, cpu, llvm, parallel_slot
 from traffic import Way, traffic_kernel, ways
 
 COUNT = 5 * 1024
@@ -25,7 +23,7 @@ def run(reads: int, writes: bool, way: Way, arrays: Arrays) -> None:
     loader = llvm.Loader()
     address = loader.load(llvm.compile_object(text, cpu.target_of(cpu.detect())), "kernel")
     slots = Slots([*arrays, parallel_slot(way.threads)], arrays)
-    llvm.native(address, ctypes.c_void_p)(slots.address)
+    llvm.c_function(address, ctypes.c_void_p)(slots.address)
 
 
 def drawn(reads: int) -> Arrays:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import torch_calls
-from skipjack.core.operation import Array
-from skipjack.execute.verification import draw_inputs, judge
+from skipjack.core import Array
+from skipjack.execute import draw_inputs
+from skipjack.execute.verification import judge
 from skipjack.operations import bytes_moved, get, outputs
 from vector_cases import ALL, FOOTPRINTS, KIB, QUICK, Operation, elements, whole
 

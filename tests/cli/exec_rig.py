@@ -11,7 +11,7 @@ from pathlib import Path
 import skipjack
 
 SOURCE = Path(skipjack.__file__).parents[1]
-COMMAND = "import sys\nfrom skipjack.cli.main import run\nrun()"
+COMMAND = "import sys\nfrom skipjack.cli import run\nrun()"
 
 
 def install(folder: Path, name: str, version: str, entry_points: str = "") -> None:

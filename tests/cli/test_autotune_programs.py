@@ -1,4 +1,4 @@
-"""AutoTune's variables in a real program of PyTorch: what they do shows in its result file."""
+"""AutoTune's variables in real PyTorch programs: their effects appear in the result file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from exec_rig import COMMAND
 
-from skipjack.integrations.torch import ReadResult, read_result
+from skipjack.integrations.torch.outcomes import ReadResult, read_result
 
 PROGRAM = """
 import torch

@@ -1,4 +1,4 @@
-"""Whatever is wrong: one sentence on standard error, exit code 2 or 1, and no traceback."""
+"""Bad requests: one sentence on standard error, exit code 1 or 2, and no traceback."""
 
 import os
 import sqlite3
@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.app import finding, tuning
+from skipjack.app import ranking, tuning
 from skipjack.cli import main
 from skipjack.errors import ProblemError
 from skipjack.native import cpu
 from skipjack.operations import arrays_bytes, parse
 from skipjack.settings import Settings
-from skipjack.tuning import TuneOptions, Tuner
+from skipjack.tuning import Tuner
+from skipjack.tuning.study import TuneOptions
 from small_disks import disk
 
 __all__ = ["disk"]
@@ -66,16 +67,16 @@ def sentence(done: subprocess.CompletedProcess[str], code: int) -> str:
         ("tune matmul:8x8x8:f32:f64", "nothing else"),
         ("tune sum:8x8/axis=7", "axis"),
         ("tune add:8/axis=1", "axis"),
-        ("tune add:4x5/y=3", "shapes 4x5 and 3 do not agree on axis -1"),
+        ("tune add:4x5/y=3", "shapes 4x5 and 3 cannot be broadcast"),
         ("tune matmul:1000000x1000000x1000000", "GiB"),
         ("tune matmul:200000x200000x200000", "GiB"),
         ("tune add:8 matmul:200000x200000x200000", "GiB"),
-        ("tune add:8 --searcher oracle", "no searcher 'oracle'"),
+        ("tune add:8 --searcher oracle", "unknown searcher 'oracle'"),
         ("tune add:8 --searcher genetic:population=0", "must be from 1 to 10000, not 0"),
         ("tune add:8 --dtype f16", "no solver computes add in f16 on a CPU; choose f32 or f64"),
         ("tune add:8 --dtype f16", "--build-only with --device sm_90/132 or gfx942/304"),
         ("find add:8 --dtype f16", "there is no GPU here, and no solver computes add in f16"),
-        ("tune add:8 --dtype f16 --build-only", "name one with --device, as sm_90/132"),
+        ("tune add:8 --dtype f16 --build-only", "name one with --device, such as sm_90/132"),
         ("tune add:8 --device SM_90/132 --build-only", "did you mean sm_90/132"),
         ("tune add:8 --dtype f99", "choose f32, f64, f16 or bf16"),
         ("tune add:8:f64 --dtype f32", "says f64"),
@@ -91,7 +92,7 @@ def sentence(done: subprocess.CompletedProcess[str], code: int) -> str:
         ("tune add:8 --seconds soon", "--seconds"),
         ("tune add:8 --seed -1", "--seed"),
         ("tune add:8 --device znver4", "arch/units"),
-        ("tune add:8 --device sm_90/132", "not here"),
+        ("tune add:8 --device sm_90/132", "not on this machine"),
         ("tune add:8 --plugin no_such_module", "no_such_module"),
         ("tune add:8 --plugin no_such_file.py", "no_such_file.py"),
         ("tune add:8 --trace no/such/folder/t.json", "no/such/folder"),
@@ -237,7 +238,7 @@ def test_too_little_memory_is_one_sentence(
 
     monkeypatch.setattr(main, "_application", lambda first: run_out)
     line = sentence(here("bank", "list"), 1)
-    assert "too little memory" in line
+    assert "out of memory" in line
     assert said in line
 
 
@@ -251,4 +252,4 @@ def test_the_share_of_memory_that_a_user_set_decides(
     with pytest.raises(ProblemError) if refused else nullcontext():
         tuning._check(tuner, [problem], TuneOptions())
     with pytest.raises(ProblemError) if refused else nullcontext():
-        assert finding._fitting(problem, tuner, alone=True) is problem
+        assert ranking._fitting(problem, tuner, alone=True) is problem

@@ -1,4 +1,4 @@
-"""Merging files of banks, and removing entries, as a user types it."""
+"""Merging bank files and removing entries, as run by users."""
 
 import json
 from pathlib import Path
@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 
 from skipjack.bank import Bank, BankEntry
 from skipjack.cli.main import app
-from skipjack.core.trial import Status
+from skipjack.core import Status
 from skipjack.errors import SkipjackError
 from skipjack.ledger import BuildRecord, CandidateKey, Ledger
 from skipjack.native import cpu
-from skipjack.runtime.policy import tuning_policy
+from skipjack.runtime.process import tuning_policy
 from skipjack.storage import ArtifactStore
 
 HERE = cpu.detect().name
@@ -129,7 +129,7 @@ def test_entries_of_other_machines_are_not_verified_here(home: Path) -> None:
 @pytest.mark.parametrize("verb", ["show", "verify", "clean"])
 def test_a_problem_that_the_bank_does_not_know_is_an_error(home: Path, verb: str) -> None:
     Bank.open(home / "user").put(entry(7))
-    with pytest.raises(SkipjackError, match="the bank knows nothing of relu:77:f32; try skipjack"):
+    with pytest.raises(SkipjackError, match="the bank has no entry for relu:77:f32; try skipjack"):
         run("bank", verb, "relu:77")
 
 
@@ -146,14 +146,14 @@ def test_removed_entries_are_told_apart_by_their_deployments(home: Path) -> None
 def test_a_stale_entry_behind_a_fresh_one_is_told_as_such(home: Path) -> None:
     bank = Bank.open(home / "user")
     bank.add([entry(7), entry(7, toolchain="llvm-1.0.0/llvmlite-0.0.1")])
-    assert "stood behind a fresh one" in run("bank", "clean", "--stale")
+    assert "a fresh entry is in use" in run("bank", "clean", "--stale")
     assert len(bank.entries()) == 1
 
 
 def test_why_names_the_device_that_cannot_compute_it(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skipjack.gpu.opening.find_gpus", lambda *_: [])
+    monkeypatch.setattr("skipjack.gpu.discovery.find_gpus", lambda *_: [])
     done = CliRunner().invoke(app, ["bank", "why", "relu:4096:f16"])
     assert done.exit_code == 1
     assert f"relu:4096:f16 on {cpu.detect().name}, policy db" in done.output
@@ -169,7 +169,7 @@ def test_why_says_what_the_policy_has_a_program_do(home: Path, mode: str, said: 
 
 
 def test_a_file_without_problems_is_named(home: Path) -> None:
-    with pytest.raises(SkipjackError, match="/dev/null names no problem"):
+    with pytest.raises(SkipjackError, match="/dev/null has no problems"):
         run("tune", "-f", "/dev/null")
 
 
@@ -182,14 +182,14 @@ def test_entries_are_removed_by_the_names_of_problems(
     tried = json.loads(run("bank", "remove", "add:1", "add:2", "--dry-run", "--json"))
     assert (tried["removed"], tried["dry_run"], tried["copies"]) == (0, True, "")
     assert [one["problem"] for one in tried["entries"]] == ["add:1:f32", "add:2:f32"]
-    with pytest.raises(SkipjackError, match="knows nothing of add:9:f32"):
+    with pytest.raises(SkipjackError, match="has no entry for add:9:f32"):
         run("bank", "remove", "add:1", "add:9", "--yes")
-    with pytest.raises(SkipjackError, match="no terminal to ask at: add --yes"):
+    with pytest.raises(SkipjackError, match="no terminal to ask on; add --yes"):
         run("bank", "remove", "add:1")
     assert len(bank.entries()) == 2
-    monkeypatch.setattr("skipjack.cli.upkeep.entries.is_terminal", lambda: True)
+    monkeypatch.setattr("skipjack.cli.bank_removal.is_terminal", lambda: True)
     done = CliRunner().invoke(app, ["bank", "remove", "add:1", "add:2"], input="yes\nadd:2\n")
-    assert "add:1:f32 stays" in done.output and "removed add:2:f32" in done.output
+    assert "add:1:f32 was not removed" in done.output and "removed add:2:f32" in done.output
     assert [one.problem for one in bank.entries()] == ["add:1:f32"]
     told = json.loads(run("bank", "remove", "add:1", "--yes", "--json"))
     assert told["removed"] == 1 and not bank.entries()
@@ -206,7 +206,7 @@ def test_a_ledger_is_collected_with_the_code_of_its_builds(home: Path) -> None:
             key = CandidateKey(f"add:{number}:f32", "nest", 1, '{"schedule":"n"}')
             ledger.add_build(BuildRecord(f"{number}", "cpu", Status.OK, digest, "k", "abi"), key)
     Bank.open(user).put(entry(1))
-    assert "nothing in the ledger" in run("ledger", "gc"), "it is younger than a day"
+    assert "no rows that are not needed" in run("ledger", "gc"), "it is younger than a day"
     tried = json.loads(run("ledger", "gc", "--days", "0", "--dry-run", "--json"))
     assert tried["rows"] == {"candidate_builds": 1, "builds": 1, "candidates": 1}
     assert (tried["kernels"], tried["kernel_bytes"]) == (1, len(b"not needed"))

@@ -1,4 +1,4 @@
-"""``skipjack tune --build-only`` as a user types it."""
+"""``skipjack tune --build-only`` as run by users."""
 
 import json
 import signal
@@ -65,15 +65,15 @@ def test_sixteen_configs_are_built_unless_said_otherwise(skipjack: Skipjack) -> 
     [
         ("--device haswel/1 --build-only", "did you mean haswell?"),
         ("--device haswel/1", "did you mean haswell?"),
-        ("--device a64fx/1", "is not here: this machine's CPU is .* lacks .*--build-only"),
+        ("--device a64fx/1", "is not on this machine: its CPU is .* lacks .*--build-only"),
         ("--device gfx900/56 --build-only", "Triton cannot build for gfx900"),
         ("--device haswell --build-only", "arch/units"),
         ("--device haswell/2 --threads 3 --build-only", "--threads says 3"),
-        ("--build-only --seconds 3", "--seconds says nothing with --build-only"),
-        ("--build-only --retune", "--retune says nothing with --build-only"),
-        ("--build-only --searcher genetic", "--searcher says nothing with --build-only"),
-        ("--build-only --trace t.json", "--trace says nothing with --build-only"),
-        ("--output objects", "--output says nothing without --build-only"),
+        ("--build-only --seconds 3", "--seconds has no effect with --build-only"),
+        ("--build-only --retune", "--retune has no effect with --build-only"),
+        ("--build-only --searcher genetic", "--searcher has no effect with --build-only"),
+        ("--build-only --trace t.json", "--trace has no effect with --build-only"),
+        ("--output objects", "--output has no effect without --build-only"),
         ("--build-only --budget 0", "at least 1"),
         ("--build-only --solver packed", "solver packed cannot do add:8"),
     ],
@@ -97,7 +97,7 @@ def test_an_output_that_is_no_directory_is_refused_first(tmp_path: Path, user_di
 
 NOTHING = """
 from skipjack import solvers
-from skipjack.solvers.loops.nest_solver import NestSolver
+from skipjack.solvers.cpu.nest_code.solver import NestSolver
 
 class Refusing(NestSolver):
     name = "refusing"

@@ -1,4 +1,4 @@
-"""A caller that closed standard output, input or error output gets the same command without it."""
+"""Commands work the same if the caller closed a standard stream."""
 
 import subprocess
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Every command as a user types it: what it prints, what it returns, what it writes."""
+"""Every command as run by users: its output, exit code and files."""
 
 import json
 import os
@@ -140,7 +140,7 @@ def test_commands_of_a_program_s_log_are_tuned_on_their_devices(
     assert [result["device"] for result in results] == [
         f"{arch}/{count + 1}" for count in range(most)
     ]
-    assert "that name no problem to tune were left out: 1" in done.stderr
+    assert "left out 1 message of Skipjack that names no problem to tune" in done.stderr
 
 
 def test_the_bank_is_listed_shown_rebuilt_and_merged(
@@ -215,7 +215,7 @@ def test_what_is_printed_of_an_entry_is_no_bank(tuned: dict[str, str], tmp_path:
     printed = tmp_path / "printed.jsonl"
     printed.write_text(run(tuned, "bank", "list", "--json").stdout)
     done = run(tuned, "bank", "merge", str(printed))
-    assert done.returncode == 1 and "what --json prints of an entry" in done.stderr
+    assert done.returncode == 1 and "an entry as printed by --json" in done.stderr
 
 
 def test_the_ledger_is_shown_counted_and_merged(

@@ -50,7 +50,7 @@ def test_a_conversion_says_what_it_did_and_what_it_lost(find_db: Path, tmp_path:
 
 
 def test_wrong_requests_are_refused(find_db: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--values is current or legacy, 'new' is neither"):
+    with pytest.raises(UsageError, match="--values is 'new'; write current or legacy"):
         run("convert-db", find_db, "-o", tmp_path / "x.fdb.txt", "--values", "new")
     with pytest.raises(UsageError, match="there is no directory"):
         run("convert-db", find_db, "-o", tmp_path / "none" / "x.fdb.txt")
@@ -77,8 +77,8 @@ def test_a_check_says_which_files_it_did_not_look_at(find_db: Path, tmp_path: Pa
     (tmp_path / "notes.txt").touch()
     code, output = run("check-db", tmp_path)
     names = f"{tmp_path / 'kernels.skk'}, {tmp_path / 'notes.txt'}"
-    assert (code, f"not looked at, as their names are no databases': {names}" in output) == (
+    assert (code, f"skipped, as their names are not those of databases: {names}" in output) == (
         0,
         True,
     )
-    assert "not looked at" not in run("check-db", find_db)[1]
+    assert "skipped" not in run("check-db", find_db)[1]

@@ -1,4 +1,4 @@
-"""Escape sequences in names that others chose are shown by every command, and obeyed by none."""
+"""Escape sequences in untrusted names are shown by every command, and never obeyed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,10 @@ from sqlalchemy import update
 from processes import command
 from skipjack.bank import Bank, BankEntry
 from skipjack.cli import main
-from skipjack.core.device import Device
-from skipjack.execute import device_lock
-from skipjack.fleet.engine import Host
-from skipjack.fleet.records import Label, Plan, Settlement, Want
-from skipjack.fleet.states import Failed, Stage
-from skipjack.fleet.store.jobs.problems import NewProblem
-from skipjack.fleet.store.opening import open_store
+from skipjack.core import Device
+from skipjack.execute import device_locks
+from skipjack.fleet.model import ClaimResult, Failed, Host, JobPlan, JobStage, Label, WorkRequest
+from skipjack.fleet.store import NewProblem, open_store
 from skipjack.fleet.store.schema import tables
 from skipjack.native import cpu
 from skipjack.processes import ProcessIdentity
@@ -71,15 +68,15 @@ def test_control_characters_are_spelled_out_and_all_else_is_left_alone() -> None
 def test_names_and_reasons_of_the_store(said: Command) -> None:
     with open_store() as store:
         store.problems.add([NewProblem("matmul:8x8x8:f32", "matmul", "", "f32")], "tag")
-        store.jobs.add(Label("label", "me"), [Plan("matmul:8x8x8:f32", "znver4/1")])
+        store.jobs.add(Label("label", "me"), [JobPlan("matmul:8x8x8:f32", "znver4/1")])
         with store.database.engine.begin() as connection:  # as somebody with another program may
             connection.execute(update(tables.labels).values(name=EVIL))
             connection.execute(update(tables.problem_tags).values(tag=EVIL))
         machine = store.queue.register(Host(EVIL, 1, 1, (Device("cpu", "znver4", 1),)), "local")
-        owner = store.queue.sign_in(ProcessIdentity("head", 1), 60.0)
-        ((claim, _),) = store.queue.claim(owner, Stage.BUILD, [Want(machine.id, "b")])
+        owner = store.queue.start_lease(ProcessIdentity("head", 1), 60.0)
+        ((claim, _),) = store.queue.claim(owner, JobStage.BUILD, [WorkRequest(machine.id, "b")])
         coloured = f"\x1b[31m{EVIL}\x1b[0m"
-        store.queue.settle(owner, [Settlement(claim, Failed(EVIL), log=coloured)])
+        store.queue.finish(owner, [ClaimResult(claim, Failed(EVIL), log=coloured)])
         store.jobs.abort(machine=EVIL)
     check(said("status"))
     check(said("status", "-l", EVIL, "--jobs"))
@@ -121,9 +118,9 @@ def test_lines_of_the_log(said: Command, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_who_holds_a_lock(user_dir: Path) -> None:
-    with FileLock(device_lock._path("cpu")):
+    with FileLock(device_locks._path("cpu")):
         holder = {"pid": 1, "command": EVIL, "shared": False}
-        device_lock._path("cpu").write_text(json.dumps(holder))
+        device_locks._path("cpu").write_text(json.dumps(holder))
         words = command(["tune", "add:64", "--budget", "1"])
         with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as waiting:
             assert waiting.stderr

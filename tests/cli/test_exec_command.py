@@ -1,4 +1,4 @@
-"""``skipjack exec`` becomes the program: what a shell sees is the program's own."""
+"""``skipjack exec`` becomes the program, so that a shell sees the program's own behavior."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from exec_rig import COMMAND, environment, install, run_exec, site
 
-from skipjack.cli.programs.python_of import PythonPackages, python_of
+from skipjack.cli.program_launch import PythonPackages, python_of
 
 SHOW = (
     "import json, os, sys; print(json.dumps({'argv': sys.argv, 'pid': os.getpid(), "
@@ -70,7 +70,7 @@ def test_a_variable_that_means_nothing_is_named(env: dict[str, str], tmp_path: P
     env["SKIPJACK_FIND_ENFORCE"] = "fast"
     done = run_exec(["--", sys.executable, "-c", "open('ran', 'w')"], env, tmp_path)
     assert done.returncode == 2 and not (tmp_path / "ran").exists()
-    assert done.stderr.startswith("skipjack: SKIPJACK_FIND_ENFORCE is 'fast', which means nothing")
+    assert done.stderr.startswith("skipjack: SKIPJACK_FIND_ENFORCE is 'fast', which is not valid")
 
 
 def test_a_dump_is_asked_for_by_variables(env: dict[str, str], tmp_path: Path) -> None:
@@ -114,12 +114,12 @@ def test_a_broken_pipe_is_not_ignored(env: dict[str, str], tmp_path: Path) -> No
     [
         (["--", "no-such-program"], 127, "there is no program no-such-program on PATH"),
         (["--", "./missing.py"], 127, "there is no program ./missing.py"),
-        (["--", "./plain.py"], 126, "./plain.py may not be executed; write python ./plain.py"),
+        (["--", "./plain.py"], 126, "./plain.py is not executable; write python ./plain.py"),
         (["--", "./folder"], 126, "./folder is a directory"),
         (["--", "./nonsense"], 126, "nonsense cannot be run: Exec format error"),
-        (["--policy", "some", "--", "true"], 2, "--policy is 'some', which means nothing"),
-        (["--seconds", "-1", "--", "true"], 2, "--seconds is -1.0, which means nothing"),
-        (["--regret", "2", "--", "true"], 2, "--regret is '2', which means nothing"),
+        (["--policy", "some", "--", "true"], 2, "--policy is 'some', which is not valid"),
+        (["--seconds", "-1", "--", "true"], 2, "--seconds is -1.0, which is not valid"),
+        (["--regret", "2", "--", "true"], 2, "--regret is '2', which is not valid"),
         ([], 2, "COMMAND"),
         (["--", ""], 2, "the command is empty"),
     ],
@@ -167,7 +167,7 @@ def test_a_skipjack_without_its_entry_point_runs_nothing(tmp_path: Path) -> None
     install(tmp_path / "site", "torch", "2.13.0")
     env = environment(tmp_path / "site", tmp_path / "user")
     done = run_exec(["--", sys.executable, "-c", "open('ran', 'w')"], env, tmp_path)
-    assert done.returncode == 1 and "does not tell PyTorch of itself" in done.stderr
+    assert done.returncode == 1 and "is not registered with PyTorch" in done.stderr
     assert not (tmp_path / "ran").exists()
 
 
@@ -210,7 +210,7 @@ def test_options_that_change_what_a_python_finds_are_the_checks_too() -> None:
 
 
 def test_workers_measure_plain_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    from skipjack.children import worker_environment
+    from skipjack.processes import worker_environment
 
     monkeypatch.setitem(os.environ, "SKIPJACK_TORCH", "1")
     assert "SKIPJACK_TORCH" not in worker_environment()
@@ -230,7 +230,7 @@ def test_a_mode_names_the_policy_and_the_searchers(env: dict[str, str], tmp_path
     off = variables_of(["--mode", "NO_TUNE"], env, tmp_path)
     assert off["SKIPJACK_FIND_ENFORCE"] == "db" and "SKIPJACK_TUNING_SEARCHERS" not in off
     done = run_exec(["--mode", "PPO", "--", "true"], env, tmp_path)
-    assert done.returncode == 2 and "there is no mode 'PPO'" in done.stderr
+    assert done.returncode == 2 and "unknown mode 'PPO'" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_options_of_searches_are_told_to_have_no_effect_where_nothing_is_searche
 def test_an_operation_that_is_not_known_is_refused(env: dict[str, str], tmp_path: Path) -> None:
     done = run_exec(["--ops", "mm,convolutoin", "--", "true"], env, tmp_path)
     assert done.returncode == 2
-    assert "--ops: no operation 'convolutoin' is tuned under PyTorch" in done.stderr
+    assert "--ops: PyTorch has no tunable operation 'convolutoin'" in done.stderr
     assert "did you mean convolution" in done.stderr
 
 

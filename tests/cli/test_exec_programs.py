@@ -1,4 +1,4 @@
-"""Programs of PyTorch under ``skipjack exec``, as users have them: they behave as without it."""
+"""PyTorch programs of users under ``skipjack exec`` behave as without it."""
 
 from __future__ import annotations
 
@@ -88,9 +88,9 @@ def test_a_long_program_is_tuned_beside_its_own_work(env: dict[str, str], folder
         torch.set_num_threads(1)
         net = torch.nn.Conv2d(8, 16, 3)
         x, until = torch.randn(4, 8, 32, 32), time.monotonic() + {PATIENCE_S / 2}
-        while time.monotonic() < until and not skipjack.torch.report().hits:
+        while time.monotonic() < until and not skipjack.integrations.torch.activation.report().hits:
             net(x)
-        print(skipjack.torch.report().hits > 0)
+        print(skipjack.integrations.torch.activation.report().hits > 0)
     """
     wishes = ("--policy", "incremental", "--seconds", "1", "--background", "--regret", "100%")
     done = run(text, wishes, env, folder)
@@ -206,7 +206,7 @@ def useless_directory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterato
         yield path, "it is not a directory"
     else:
         path.mkdir()
-        yield path, "GB free, and SKIPJACK_FREE_DISK asks for"
+        yield path, "GB free, but SKIPJACK_FREE_DISK requires"
 
 
 def test_a_user_directory_of_no_use_is_told_and_the_program_goes_on(
@@ -219,4 +219,4 @@ def test_a_user_directory_of_no_use_is_told_and_the_program_goes_on(
     plain, done = (run(TRAIN, options, env, folder) for options in (("--policy", "off"), TUNES))
     assert (done.returncode, done.stdout) == (0, plain.stdout)
     assert said in done.stderr and "Traceback" not in done.stderr
-    assert done.stderr.count("could not be tuned in this program, which goes on untuned") == 1
+    assert done.stderr.count("cannot be tuned in this program, which continues untuned") == 1

@@ -1,4 +1,4 @@
-"""``skipjack find`` as a user types it."""
+"""``skipjack find`` as run by users."""
 
 import json
 import os
@@ -120,7 +120,7 @@ def test_every_option_together(found: tuple[dict[str, str], str], tmp_path: Path
         ("find", "no problem given"),
         ("find add:8 --solver wizard", "unknown solver"),
         ("find add:8 --seconds 0", "0 seconds"),
-        ("find add:8 --direction wrw", "says nothing"),
+        ("find add:8 --direction wrw", "has no effect"),
         ("find add:8 --trace /nowhere/at/all.json", "no directory"),
     ],
 )

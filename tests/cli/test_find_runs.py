@@ -1,4 +1,4 @@
-"""`skipjack run --find` and `--kernel-cache`, the whole way with real workers."""
+"""`skipjack run --find` and `--kernel-cache` from end to end, with real workers."""
 
 import json
 import logging
@@ -83,10 +83,10 @@ def test_from_a_list_over_rankings_to_packed_kernels(fleet: Command, tmp_path: P
         (("--find", "--find-mode", "2"), "skipjack.lookup"),
         (("--find", "--find-mode", "5"), "--find-mode 3"),
         (("--find", "--find-mode", "4"), "unknown find mode 4"),
-        (("--find-mode", "1"), "give that too"),
+        (("--find-mode", "1"), "add --find"),
         (("--find", "--kernel-cache"), "two runs"),
         (("--fresh",), "skipjack reset"),
-        (("--find", "--find-mode", "3", "--fresh"), "give one"),
+        (("--find", "--find-mode", "3", "--fresh"), "give only one"),
     ],
 )
 def test_requests_that_make_no_sense_are_refused(
@@ -99,7 +99,7 @@ def test_requests_that_make_no_sense_are_refused(
 def test_find_and_kernels_are_no_solvers(fleet: Command, tmp_path: Path) -> None:
     (tmp_path / "problems.txt").write_text("add:256\n")
     fleet("import", "-f", "problems.txt", "-t", "small")
-    with pytest.raises(UsageError, match=r"find is no solver.*run -l LABEL --find"):
+    with pytest.raises(UsageError, match=r"find is not a solver.*run -l LABEL --find"):
         fleet("load", "-t", "small", "-l", "L", "--solver", "find")
     with pytest.raises(UsageError, match="--kernel-cache"):
         fleet("load", "-t", "small", "-l", "L", "--solver", "nest,kernels")

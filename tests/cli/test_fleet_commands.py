@@ -1,4 +1,4 @@
-"""The fleet's commands, in the test's own process; some go the whole way with real workers."""
+"""The fleet's commands in the test's own process; some run from end to end with real workers."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ from skipjack import lists, plugins
 from skipjack.bank import Bank, BankEntry
 from skipjack.cli.main import app
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.gpu.opening import only_drivers
+from skipjack.gpu.discovery import only_drivers
 from skipjack.native import cpu
 
 Command = Callable[..., str]
@@ -72,7 +72,9 @@ def test_the_way_from_a_list_to_the_bank(loaded: Command) -> None:
     # Nothing is stale: a good day, and nothing to run.
     loaded("import", "-f", "problems.txt", "-t", "two", "--recurrent")
     nightly = ("load", "--recurrent", "--stale", "-l", "nightly")
-    assert loaded(*nightly).startswith("nothing is stale: today's tools have measured 2 problems")
+    assert loaded(*nightly).startswith(
+        "nothing is stale: the current tools have measured 2 problems"
+    )
     planned = record(loaded(*nightly, "--json"))
     assert (planned["jobs"], planned["known"], planned["fresh"]) == (0, 0, 2)
     assert record(loaded("run", "-l", "nightly", "--json"))["states"] == {}
@@ -165,7 +167,7 @@ def test_a_list_that_comes_along_is_loaded_by_its_name(fleet: Command) -> None:
     assert (again["jobs"], again["known"]) == (0, 25)
     with pytest.raises(UsageError, match="in f16, which no kernel for CPUs computes in"):
         fleet("load", "-t", "llm", "-l", "cpu")
-    with pytest.raises(UsageError, match="only cpu, llm, looptune, resnet50"):
+    with pytest.raises(UsageError, match="Skipjack comes with cpu, llm, looptune, resnet50"):
         fleet("import", "--list", "bert")
     with pytest.raises(UsageError, match="either"):
         fleet("import", "-t", "x")
@@ -207,7 +209,7 @@ def test_a_run_can_be_for_a_device_or_a_machine(loaded: Command) -> None:
     for words, sentence in {
         ("--device", "sm_80/108"): "label L has no jobs for sm_80/108: its jobs are for",
         ("--machine", "gpu7", "--device", HERE): f"no jobs for {HERE} of gpu7",
-        ("--machine", "gpu7"): "jobs of gpu7 are evaluated there: add --build",
+        ("--machine", "gpu7"): "jobs of gpu7 are evaluated there; add --build",
         ("--machine", "gpu8"): "did you mean gpu7",
         ("--machine", "gpu7", "--engine", "slurm"): "--machine is not for --engine slurm",
         ("-a", arch): "-a and -n go together",
@@ -267,7 +269,9 @@ def test_a_run_on_a_disabled_machine_says_what_enables_it(
     monkeypatch.setenv("SKIPJACK_MACHINE", "here")
     loaded("machine", "add", "here", "--host", "localhost")
     loaded("machine", "disable", "here", "--reason", "new fans")
-    with pytest.raises(SkipjackError, match=r"new fans.*; skipjack machine enable here lets them"):
+    with pytest.raises(
+        SkipjackError, match=r"new fans.*; skipjack machine enable here enables them"
+    ):
         loaded("run", "-l", "L", "--build", "--builders", "1")
 
 
@@ -292,14 +296,14 @@ WRONG = [
     (("load", "-t", "two", "-l", "x", "--direction", "up"), "direction"),
     (("job", "show", "99"), "99"),
     (("job", "log", str(2**63)), "there is no job 9223372036854775808"),
-    (("load", "-t", "two", "-l", "x", "--budget", str(2**32)), "the budget of a job is from 1 to"),
+    (("load", "-t", "two", "-l", "x", "--budget", str(2**32)), "the budget of a job is 4294967296"),
     (("reset", "-l", "L", "--state", "new", "--to", "error"), "new or built"),
-    (("abort",), "say which"),
+    (("abort",), "name one target"),
     (("abort", "--machine", "nobody"), "nobody"),
     (("abort", "--device", "gfx900/56"), "gfx900/56"),
     (("abort", "-a", "gfx900"), "unknown architecture 'gfx900'"),
     (("abort", "-n", "56"), "-a and -n go together"),
-    (("abort", "-a", "gfx900", "-l", "L"), "say which"),
+    (("abort", "-a", "gfx900", "-l", "L"), "name one target"),
     (("import", "-f", "none.txt", "-t", "x"), "none.txt"),
     (("import", "-f", "problems.txt", "-t", "x", "-b", "0"), "batch"),
     (("bundle", "export", "-l", "L", "-o", "b.skj"), "--build"),

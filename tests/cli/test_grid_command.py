@@ -1,4 +1,4 @@
-"""``skipjack grid`` with a harness of make and Python that leaves logs as LoadGen does."""
+"""``skipjack grid`` with a harness of make and Python that writes logs like LoadGen."""
 
 from __future__ import annotations
 
@@ -166,5 +166,5 @@ def test_results_as_json_csv_and_a_report(skipjack: Skipjack, harness: Path) -> 
 def test_a_dry_run_has_no_results_to_write(skipjack: Skipjack, harness: Path) -> None:
     said = ("grid", "rnnt", "Server", "grid.py", "--spoof_system_id", "A10x1", "--dry_run")
     done = skipjack(*said, "--csv", "r.csv", cwd=harness)
-    assert done.returncode == 2 and "--dry_run has none" in done.stderr
+    assert done.returncode == 2 and "--dry_run runs nothing" in done.stderr
     assert not (harness / "r.csv").exists()

@@ -1,4 +1,4 @@
-"""Ctrl-C, kill -9, a busy device: what is known is kept, nothing is left, the next run goes on."""
+"""Ctrl-C, kill -9, a busy device: results are kept, nothing is left, the next run continues."""
 
 import json
 import signal

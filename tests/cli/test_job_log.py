@@ -1,4 +1,4 @@
-"""``skipjack job log``: what a stage has said, and what it says while somebody looks."""
+"""``skipjack job log``: the log of a finished stage, and of one that is running."""
 
 import json
 from collections.abc import Iterator
@@ -10,12 +10,18 @@ from typer.testing import CliRunner
 
 from skipjack.cli.fleet import jobs
 from skipjack.cli.main import app
-from skipjack.fleet.engine import Host, RunningLog
-from skipjack.fleet.records import Claim, Label, Plan, Settlement, Want
-from skipjack.fleet.states import Built, Stage
-from skipjack.fleet.store.jobs.problems import NewProblem
-from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.store import Store
+from skipjack.fleet.model import (
+    Built,
+    Claim,
+    ClaimResult,
+    Host,
+    JobPlan,
+    JobStage,
+    Label,
+    RunningLog,
+    WorkRequest,
+)
+from skipjack.fleet.store import NewProblem, Store, open_store
 from skipjack.processes import ProcessIdentity
 
 LINES = ("one", "two", "two", "three")
@@ -30,20 +36,22 @@ def store(user_dir: Path) -> Iterator[Store]:
 def worked_on(store: Store, monkeypatch: pytest.MonkeyPatch) -> Claim:
     """A job whose builder says a line whenever somebody waits, and is done after the last."""
     store.problems.add([NewProblem("relu:64:f32", "relu")], "t")
-    store.jobs.add(Label("L", "me"), [Plan("relu:64:f32", "znver4/1")])
+    store.jobs.add(Label("L", "me"), [JobPlan("relu:64:f32", "znver4/1")])
     machine = store.queue.register(Host("gpu7", 8, 1), "local")
-    owner = store.queue.sign_in(ProcessIdentity("gpu7", 1), 60.0)
-    ((claim, _),) = store.queue.claim(owner, Stage.BUILD, [Want(machine.id, "b")], label="L")
+    owner = store.queue.start_lease(ProcessIdentity("gpu7", 1), 60.0)
+    ((claim, _),) = store.queue.claim(
+        owner, JobStage.BUILD, [WorkRequest(machine.id, "b")], label="L"
+    )
     said: list[str] = []
 
     def pause(seconds: float) -> None:
         text = "".join(f"{line}\n" for line in LINES[: len(said) + 1])
         if len(said) < len(LINES):
             said.append(LINES[len(said)])
-            store.queue.note_logs(owner, [RunningLog(claim.job, claim.attempt, text)])
+            store.queue.store_logs(owner, [RunningLog(claim.job, claim.attempt, text)])
         elif seconds:
-            done = Settlement(claim, Built(), log=f"{text}done\n", overheard=True)
-            assert not store.queue.settle(owner, [done])
+            done = ClaimResult(claim, Built(), log=f"{text}done\n", log_started=True)
+            assert not store.queue.finish(owner, [done])
 
     pause(1.0)
     monkeypatch.setattr(jobs, "time", SimpleNamespace(sleep=pause))
@@ -74,6 +82,4 @@ def test_machines_are_told_what_is_new(store: Store, monkeypatch: pytest.MonkeyP
     told = [json.loads(line) for line in shown(job, "--follow", "--json")]
     assert [one["text"] for one in told] == ["one\ntwo", "two", "three", "done"]
     assert [one["running"] for one in told] == [True, True, True, False]
-    assert shown(job, "--follow", "--stage", "evaluate") == [
-        "no worker has said anything about this job yet"
-    ]
+    assert shown(job, "--follow", "--stage", "evaluate") == ["this job has no log yet"]

@@ -1,4 +1,4 @@
-"""What ``--json`` prints: one envelope for every command, and every line of it with a format."""
+"""Output of ``--json``: one envelope for all commands, and a format in every line."""
 
 import ast
 import json
@@ -185,21 +185,20 @@ MAKING_JSON = {"dumps", "to_json", "envelope"}
 ANSWERS = {
     "fleet/machines/node.py": "answers to the coordinator, on a pipe",
     "fleet/machines/probe.py": "answers to the coordinator, on a pipe",
-    "fleet/importing/importer.py": "writes the file that --report names",
-    "execute/command_keeper.py": "answers to its parent process",
+    "fleet/problem_import/importer.py": "writes the file that --report names",
+    "execute/command_supervisor.py": "answers to its parent process",
     "plans/progress.py": "writes the file of a plan's progress",
     "native/cpu_probe.py": "answers to its parent process",
-    "report/render.py": "the envelope",
+    "report/screen.py": "the envelope",
 }
 """Files that may print JSON, each with the reason."""
 
 TEXTS = {
     "plans/progress.py": "the file of a plan's progress",
-    "report/fleet/job.py": "a config in a sentence",
-    "report/render.py": "the envelope",
-    "report/sweep_files.py": "result.json and cells of runs.csv",
-    "report/sweep_points.py": "settings in a table",
-    "report/sweep_summary.py": "settings to paste into a config",
+    "report/fleet/jobs.py": "a config in a sentence",
+    "report/screen.py": "the envelope",
+    "report/sweep/files.py": "result.json and cells of runs.csv",
+    "report/sweep/summary.py": "settings in a table, and to paste into a config",
 }
 """Files next to the command line that make JSON texts for something else than ``--json``."""
 

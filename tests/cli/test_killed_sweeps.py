@@ -1,4 +1,4 @@
-"""Sweeps that are killed again and again lose nothing but the run in flight, each time."""
+"""Sweeps that are killed repeatedly lose only the run in progress, each time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands print on a terminal of 80 columns: nothing is cut, broken inside words or lost."""
+"""Output on a terminal of 80 columns: nothing is cut, broken within words, or lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from skipjack.bank import FIND, Bank, BankEntry
 from skipjack.cli.main import app
 from skipjack.native import cpu
 from skipjack.report import bank as bank_report
-from skipjack.report.doctor import Finding, print_findings
+from skipjack.report import print_findings
+from skipjack.report.doctor import HealthCheck
 from skipjack.report.escaping import uncoloured
 
 HERE = cpu.detect().name
@@ -131,8 +132,10 @@ def test_findings_of_the_doctor_go_on_below_themselves(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(COLUMNS))
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    advice = "not installed; " + " ".join(["a second library to beat"] * 5)
-    print_findings([Finding("cpu", "good", "znver4/1"), Finding("kernel cache", "note", advice)])
+    advice = "not installed; " + " ".join(["a second library to compare with"] * 5)
+    print_findings(
+        [HealthCheck("cpu", "good", "znver4/1"), HealthCheck("kernel cache", "note", advice)]
+    )
     first, *rest = [_plain(line) for line in capsys.readouterr().out.splitlines()]
     assert first == "good           cpu  znver4/1"
     assert [line[:20] for line in rest] == ["note  kernel cache  ", *[" " * 20] * (len(rest) - 1)]
@@ -165,7 +168,7 @@ def test_the_help_loads_nothing_heavy() -> None:
     code = f"""
 import sys
 sys.argv = ["skipjack", "--help"]
-from skipjack.cli.main import run
+from skipjack.cli import run
 try:
     run()
 finally:

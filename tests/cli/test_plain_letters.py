@@ -1,4 +1,4 @@
-"""Terminals whose encoding has no micro sign get ``us``, and nobody's file names are changed."""
+"""Terminals whose encoding has no micro sign get ``us``; file names are not changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from processes import command
 from skipjack.bank import Bank, BankEntry
-from skipjack.report.escaping import spell_plainly
+from skipjack.report import use_plain_characters
 
 ENTRY = BankEntry(
     "add:8:f32", "cpu:znver4/1:abc", "znver4/1", "nest", 1, {"schedule": "n"}, 2e3, 4e3, None, "",
@@ -41,7 +41,7 @@ def test_the_c_locale_has_us(user_dir: Path) -> None:
 def written(text: str, encoding: str) -> bytes:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding=encoding)
-    spell_plainly(stream)
+    use_plain_characters(stream)
     stream.write(text)
     stream.flush()
     return raw.getvalue()

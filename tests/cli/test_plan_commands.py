@@ -1,4 +1,4 @@
-"""``skipjack plan`` as users type it, with the real commands."""
+"""``skipjack plan`` as run by users, with the real commands."""
 
 import json
 from collections.abc import Callable
@@ -49,13 +49,13 @@ def test_the_book_knows_every_command_and_its_options() -> None:
     ("command", "words", "said"),
     [
         ("run", "-l L --find --kernel-cache", "are two runs"),
-        ("run", "-l L --nodes 2", "-N: for --engine slurm alone"),
+        ("run", "-l L --nodes 2", "-N: only for --engine slurm"),
         ("run", "-l L --engine ray --image x", "--image is for --engine local"),
-        ("tune", "add:64 --build-only --seconds 3", "--seconds says nothing with --build-only"),
-        ("tune", "add:64 --set rows", "'rows' pins nothing"),
+        ("tune", "add:64 --build-only --seconds 3", "--seconds has no effect with --build-only"),
+        ("tune", "add:64 --set rows", "'rows' is not a pin"),
         ("status", "--state nope", "unknown state 'nope'"),
-        ("compare", "A --against B --min-effect few", "--min-effect takes a percentage"),
-        ("promote", "L", "say --into DIR"),
+        ("compare", "A --against B --min-effect few", "--min-effect is 'few'; write a percentage"),
+        ("promote", "L", "give --into DIR"),
         ("export find-db", "-o out --alias gfx900", "alias 'gfx900' is not of the form"),
         ("export perf-db", "-o out -a gfx900", "-a and -n go together"),
     ],
@@ -138,4 +138,4 @@ def test_the_example_has_no_mistakes(skipjack: Skipjack, tmp_path: Path) -> None
     assert skipjack("plan", "init", str(path)).returncode == 0
     checked = skipjack("plan", "check", str(path))
     assert checked.stdout == "nightly: 6 steps, no mistakes\n", checked.stderr
-    assert "is there already" in skipjack("plan", "init", str(path)).stderr
+    assert "exists already" in skipjack("plan", "init", str(path)).stderr

@@ -1,4 +1,4 @@
-"""What a user asks for: keys, commands of MIOpenDriver, and files of both."""
+"""Problems that users request: keys, commands of MIOpenDriver, and files of both."""
 
 import io
 import json
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.app.problem_lists import make_defaults, read_problems
-from skipjack.core.problem import Problem
+from skipjack.app.problems import make_defaults, read_problems
+from skipjack.core import Problem
 from skipjack.errors import UsageError
 from skipjack.interop import Defaults, NotApplicable
 
@@ -68,7 +68,7 @@ def test_lone_output_layouts_of_a_list_are_told_once(tmp_path: Path) -> None:
     keys = [f"{CONV}:f32:NHWC:fwd", f"{CONV}:f32:NHWC:bwd", "relu:8:f32"]
     assert texts([], file=file, say=said.append) == keys
     assert said == [
-        f"{file}: 2 commands: --out_layout without the other two is taken as the layout of all "
+        f"{file}: 2 commands: --out_layout without the other two is used as the layout of all "
         "arrays"
     ]
     assert texts([f"{command} -F 1"], say=said.append) == keys[:1]
@@ -105,11 +105,15 @@ def test_all_directions_are_three_problems_unless_one_is_named() -> None:
         ([f"{CONV}:fwd"], ("bwd", None), "says fwd but the direction asked for is bwd"),
         ([f"{CONV}:NCHW"], (None, "NHWC"), "says NCHW but the layout asked for is NHWC"),
         (["MIOpenDriver conv -F 1"], ("bwd", None), "says fwd but the direction asked for is bwd"),
-        ([CONV], ("sideways", None), "unknown direction 'sideways': choose fwd, bwd, wrw, all"),
+        (
+            [CONV],
+            ("sideways", None),
+            "unknown direction 'sideways'; choose from fwd, bwd, wrw, all",
+        ),
         ([CONV], (None, "NWHC"), "unknown layout 'NWHC'"),
-        (["relu:8"], ("fwd", None), "--direction says nothing about relu:8:f32; leave it out"),
-        (["relu:8", "sum:8"], (None, "NHWC"), "--layout says nothing about relu:8:f32"),
-        (["relu:8 sum:8"], (None, None), "neither a problem's key, which has no blanks"),
+        (["relu:8"], ("fwd", None), "--direction has no effect on relu:8:f32; leave it out"),
+        (["relu:8", "sum:8"], (None, "NHWC"), "--layout has no effect on relu:8:f32"),
+        (["relu:8 sum:8"], (None, None), "neither the key of a problem, which has no spaces"),
         ([], (None, None), "no problem given"),
     ],
 )
@@ -136,7 +140,7 @@ def test_what_is_not_applicable_is_said_and_is_no_error(skipjack: Skipjack) -> N
         "skipjack: not applicable: pool2d:n1c3h32w32y3x3/mode=max:f32:NCHW:fwd: "
         "no kernel here computes pooling"
     )
-    assert "it is i8" in second
+    assert "its dtype is i8" in second
 
 
 def test_a_problem_for_gpus_alone_does_not_stop_a_list(skipjack: Skipjack, tmp_path: Path) -> None:
@@ -158,7 +162,7 @@ def test_machines_get_an_object_for_what_is_not_applicable(skipjack: Skipjack) -
         "format": 2,
         "problem": "batchnorm:n2c2d3h4w4/eps=1e-05/mode=train:f32:NCDHW",
         "status": "not_applicable",
-        "reason": "its image has a depth; kernels are for NCHW",
+        "reason": "its image has a depth; kernels need NCHW",
     }
     assert tuned["problem"] == "batchnorm:n2c2h4w4/eps=1e-05/mode=train:f32"
     assert done.returncode == 0

@@ -1,4 +1,4 @@
-"""``skipjack report`` shows a result file, the operations first whose calls take longest."""
+"""``skipjack report`` shows a result file, sorted by the time of the operations' calls."""
 
 from __future__ import annotations
 
@@ -10,14 +10,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from skipjack.cli.programs import show_report
-from skipjack.integrations.torch import TorchDecision, TorchStatus
-from skipjack.integrations.torch.result_file import (
-    ProgramFacts,
-    ProgramTime,
-    ResultFile,
-    call_key,
-)
+from skipjack.cli.program import show_report
+from skipjack.integrations.torch.outcomes import TorchDecision, TorchStatus, call_key
+from skipjack.integrations.torch.outcomes.result_file import ProgramFacts, ProgramTime, ResultFile
 from skipjack.report import screen
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -75,7 +70,7 @@ def test_a_program_that_ran_without_kernels_says_so(tmp_path: Path, skipjack: Ru
     made.write()
     shown = skipjack("report", str(made.path)).stdout
     assert "the program took 2.00 s, without Skipjack's kernels" in shown
-    assert "no operation was decided about" in shown and "gain =" not in shown
+    assert "the program ran no operation that can be tuned" in shown and "gain =" not in shown
 
 
 def test_a_program_that_has_not_ended_can_be_read(file: ResultFile, skipjack: Run) -> None:

@@ -1,4 +1,4 @@
-"""``skipjack sweep`` as a user meets it: real commands, crashes, kills, slips."""
+"""``skipjack sweep`` as run by users: real commands, crashes, kills, mistakes."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def _parent(entry: Path) -> int:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"base": "nobase.json"}, ["nobase.json", "not there"]),
+        ({"base": "nobase.json"}, ["nobase.json", "does not exist"]),
         ({"run_cmd": "./nosuch {streams}"}, ["--run-cmd", "nosuch"]),
         ({"run_cmd": "python run.py {stream}"}, ["--run-cmd", "{stream}", "did you mean streams"]),
         ({"run_cmd": "sh -c 'echo {streams}'"}, ["streams", "environment"]),
@@ -269,4 +269,4 @@ def test_the_ledger_shows_sweeps_by_name(skipjack: Skipjack, bench: Path) -> Non
     shown = skipjack("ledger", "show", "sweep:knobs")
     assert shown.returncode == 0 and "batch=3 streams=2" in shown.stdout and "32" in shown.stdout
     unknown = skipjack("ledger", "show", "sweep:knob")
-    assert unknown.returncode == 1 and "knows nothing of sweep:knob" in unknown.stderr
+    assert unknown.returncode == 1 and "has nothing on sweep:knob" in unknown.stderr

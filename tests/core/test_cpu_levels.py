@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from skipjack.core.cpu_levels import (
-    X86_LEVELS,
-    features_of,
-    level_of,
-    levels_up_to,
-    missing,
-    vector_bytes,
-)
+from skipjack.core import X86_LEVELS, features_of, level_of, levels_up_to, vector_bytes
+from skipjack.core.device import missing_features
 from skipjack.errors import UsageError
 
 
@@ -46,12 +40,12 @@ def test_arm_has_one_level() -> None:
 
 
 def test_what_is_missing_is_named() -> None:
-    assert missing("x86-64-v3", features_of("x86-64-v2"))[:3] == ("avx", "avx2", "bmi")
-    assert missing("x86-64-v2", features_of("x86-64-v3")) == ()
+    assert missing_features("x86-64-v3", features_of("x86-64-v2"))[:3] == ("avx", "avx2", "bmi")
+    assert missing_features("x86-64-v2", features_of("x86-64-v3")) == ()
 
 
 def test_an_unknown_level_is_refused() -> None:
     with pytest.raises(
-        UsageError, match="'x86-64-v5' is not a level; choose from x86-64, x86-64-v2"
+        UsageError, match="'x86-64-v5' is not an instruction set level; choose from x86-64, "
     ):
         features_of("x86-64-v5")

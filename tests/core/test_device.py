@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skipjack.core.cpu_levels import features_of
-from skipjack.core.device import Device, Peaks, display_names, parse_device_name
+from skipjack.core import Device, Peaks, display_names, features_of, parse_device_name
 from skipjack.errors import UsageError
 
 DEVICE = Device(

@@ -1,6 +1,6 @@
 """Digests of values: they are stored, and must be the same on every machine and version."""
 
-from skipjack.core.digest import digest_of
+from skipjack.core import digest_of
 
 
 def test_a_digest_is_of_the_values_and_their_order() -> None:

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from skipjack.core.dtypes import CPU_DTYPES, DTYPES, listed, numpy_dtype
+from skipjack.core import CPU_DTYPES, DTYPES, listed, numpy_dtype
 
 
 @pytest.mark.parametrize("name", DTYPES)

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skipjack.core.array_expressions import evaluate_node
-from skipjack.core.expressions import MAX_LENGTH, Expression
+from skipjack.core import Expression
+from skipjack.core.expressions import MAX_LENGTH
 from skipjack.core.operators import Undefined
+from skipjack.core.tabulation import evaluate_node
 from skipjack.errors import ExpressionError
 
 
@@ -109,7 +110,7 @@ def test_mixing_text_and_numbers_is_a_mistake() -> None:
 
 
 def test_missing_names_are_listed() -> None:
-    with pytest.raises(ExpressionError, match=r"needs tile; the names here are: a, b"):
+    with pytest.raises(ExpressionError, match=r"needs tile; the available names are: a, b"):
         Expression("tile * a").evaluate({"a": 1, "b": 2})
 
 

@@ -10,10 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skipjack.core.config import Config, Value
-from skipjack.core.constraints import ConstraintLike, read_constraint
-from skipjack.core.parameters import Parameter, ParameterSpace
-from skipjack.core.space import Countable, Promising, Recombining, Staged
+from skipjack.core import (
+    Config,
+    ConstraintLike,
+    Countable,
+    Parameter,
+    ParameterSpace,
+    Promising,
+    Recombining,
+    Staged,
+    Value,
+)
+from skipjack.core.constraints import read_constraint
 from skipjack.errors import SpaceError
 from skipjack.testing.spaces import tiled_space, tiny_space, vast_space
 
@@ -181,8 +189,8 @@ def test_constraints_that_tie_everything_together_are_refused() -> None:
     ("values", "message"),
     [
         ((), "no values"),
-        ((1, 2.0), "kind float, int"),
-        ((1, True), "kind bool, int"),
+        ((1, 2.0), "type float, int"),
+        ((1, True), "type bool, int"),
         ((1, 2, 1), "twice"),
         ((None,), "NoneType"),
         ((float("nan"),), "not finite"),
@@ -197,11 +205,11 @@ def test_mistakes_in_a_space_are_named() -> None:
     a = Parameter("a", (1, 2))
     with pytest.raises(SpaceError, match="a is defined twice"):
         ParameterSpace([a, a])
-    with pytest.raises(SpaceError, match=r"`a < z` reads z, which is no parameter"):
+    with pytest.raises(SpaceError, match=r"`a < z` reads z, which is not a parameter"):
         ParameterSpace([a], ["a < z"])
-    with pytest.raises(SpaceError, match="must name the parameters"):
+    with pytest.raises(SpaceError, match="must name every parameter"):
         ParameterSpace([a], [lambda **everything: True])
-    with pytest.raises(SpaceError, match="fails at a=1: ZeroDivisionError"):
+    with pytest.raises(SpaceError, match="fails for a=1: ZeroDivisionError"):
         ParameterSpace([a], [lambda a: 1 / (a - 1)]).count()
     with pytest.raises(SpaceError, match="default 3"):
         Parameter("a", (1, 2), default=3)

@@ -6,11 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from skipjack.core.operation import LetteredShape
-from skipjack.core.problem import MAX_AXES, Problem, format_shape, parse_shape, split_key
+from skipjack.core import LetteredShape, Problem, format_shape, parse_shape, split_key
+from skipjack.core.problem import MAX_AXES
 from skipjack.errors import ProblemError, UsageError
-from skipjack.operations import get, names, parse
-from skipjack.operations.convolution import Convolution
+from skipjack.operations import Convolution, get, names, parse
 
 REPEATABLE = settings(derandomize=True, deadline=None)
 
@@ -71,12 +70,12 @@ def test_a_dtype_asked_for_fills_in_and_must_not_contradict() -> None:
     [
         ("", "no shape"),
         ("matmul", "no shape"),
-        (":", "operation's name"),
-        ("Matmul:1x1x1", "operation's name"),
+        (":", "name of an operation"),
+        ("Matmul:1x1x1", "name of an operation"),
         ("matmull:1x1x1", "did you mean matmul"),
         ("mat:8x8x8", "did you mean matmul?"),
         ("soft:8x8", "did you mean softmax?"),
-        ("zzzzqq:4", "known are abs"),
+        ("zzzzqq:4", "choose from abs"),
         ("matmul:4x4", "needs 3"),
         ("add:", "not a shape"),
         ("add:4x", "not a shape"),
@@ -94,14 +93,14 @@ def test_a_dtype_asked_for_fills_in_and_must_not_contradict() -> None:
         ("add:4:tf32", "unknown dtype 'tf32' for add: choose f32, f64, f16 or bf16"),
         ("add:4:", "unknown dtype ''"),
         ("add:4:f32:f32", "nothing else"),
-        ("add:4/axis=0", "no attribute 'axis'"),
-        ("sum:4/axes=0", "no attribute 'axes'"),
+        ("add:4/axis=0", "unknown attribute 'axis'"),
+        ("sum:4/axes=0", "unknown attribute 'axes'"),
         ("sum:4/axis", "name=value"),
         ("sum:4/axis=", "name=value"),
         ("sum:4/axis=0/axis=0", "twice"),
-        ("sum:4x5/axis=2", "no axis 2 in a shape of 2 axes; they are 0 to 1, or -2 to -1"),
-        ("prod:4x5/axis=-3", "no axis -3"),
-        ("min:4x5/axis=0,1,2", "no axis 2"),
+        ("sum:4x5/axis=2", "axis 2 is out of range; the axes are 0 to 1, or -2 to -1"),
+        ("prod:4x5/axis=-3", "axis -3 is out of range"),
+        ("min:4x5/axis=0,1,2", "axis 2 is out of range"),
         ("sum:4x5/axis=none", "'none' is not an axis number; write axis=0 or axis=0,2 or axis=all"),
         ("sum:4x5/axis=0,all", "'all' is not an axis number"),
         ("sum:4x5/axis=1_0", "not an axis number"),

@@ -6,17 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from skipjack.core.nest import Accumulator, Call, Load, Scalar, Tensor
-from skipjack.core.program import (
+from skipjack.core import (
+    Accumulator,
+    Call,
     ColumnSum,
     GroupResult,
+    Load,
     RowProgram,
+    Scalar,
     Statistic,
+    Tensor,
     View,
-    parts,
-    replaced,
-    uses,
+    subexpressions,
+    substituted,
 )
+from skipjack.core.nest import statistics_used
 
 X = Load(0)
 
@@ -84,9 +88,9 @@ def test_what_has_no_meaning_is_refused(build: object) -> None:
 
 def test_trees_are_searched_and_changed_everywhere() -> None:
     tree = Call("mul", (minus("a"), Call("exp", (minus("a"),))))
-    assert uses(tree) == {"a"}
-    assert list(parts(tree)).count(X) == 2
-    changed = replaced(tree, minus("a"), X)
+    assert statistics_used(tree) == {"a"}
+    assert list(subexpressions(tree)).count(X) == 2
+    changed = substituted(tree, minus("a"), X)
     assert changed == Call("mul", (X, Call("exp", (X,))))
 
 

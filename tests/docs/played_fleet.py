@@ -13,18 +13,15 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from skipjack.core.device import Device
-from skipjack.fleet.engine import Done, Host, RunningLog, Slot
-from skipjack.fleet.images.container_engine import ready_engine
-from skipjack.fleet.images.identity import Identity, identity
-from skipjack.fleet.records import JobKind
-from skipjack.fleet.states import Stage
-from skipjack.fleet.task import Outcome, Task
-from skipjack.fleet.work.assignment import DeviceAssignment
+from skipjack.core import Device
+from skipjack.fleet.images import ImageIdentity, ready_engine
+from skipjack.fleet.images.names import identity
+from skipjack.fleet.model import Done, Host, JobKind, JobStage, RunningLog, Slot, Task, TaskOutcome
 from skipjack.fleet.work.miopen_jobs import MiopenJobs, pass_on
+from skipjack.fleet.work.task_context import DeviceAssignment
 from skipjack.native import cpu
 from skipjack.settings import Settings, load_settings
-from skipjack.solvers.miopen.driving import Finished, Invocation
+from skipjack.solvers.miopen import Finished, Invocation
 from skipjack.testing import miopen_driver
 
 GPUS = {"gfx900": (56, 60, 64), "gfx906": (60, 64), "gfx908": (60, 120)}
@@ -42,7 +39,7 @@ class PlayedFleet:
         counts: dict[str, object] = dict(zip(("builders", "evaluators"), words[1:], strict=False))
         named = {} if isinstance(words[0], Settings) else {"address": words[0]}
         self.made.append({**counts, **more, **named, "image": image})
-        self.image: Identity | None = identity(ready_engine(), image) if image else None
+        self.image: ImageIdentity | None = identity(ready_engine(), image) if image else None
         hips = [
             Device("hip", arch, units, serial=f"{arch}-{units}")
             for arch, known in GPUS.items()
@@ -58,10 +55,10 @@ class PlayedFleet:
     def slots(self) -> Sequence[Slot]:
         """All that were asked for: none of a stage that is not wanted."""
         asked = self.made[-1]
-        builders = [Slot("build", Stage.BUILD, "played")] if asked["builders"] != 0 else []
+        builders = [Slot("build", JobStage.BUILD, "played")] if asked["builders"] != 0 else []
         measured = self._devices if asked["evaluators"] != 0 else ()
         evaluators = [
-            Slot(device.name, Stage.EVALUATE, "played", (device,), device.name)
+            Slot(device.name, JobStage.EVALUATE, "played", (device,), device.name)
             for device in measured
         ]
         return [*builders, *evaluators]
@@ -85,16 +82,16 @@ class PlayedFleet:
     def close(self) -> None:
         self._miopen.close()
 
-    def _perform(self, task: Task) -> Outcome:
+    def _perform(self, task: Task) -> TaskOutcome:
         if task.plan.by_miopen:
-            return pass_on(task) if task.stage is Stage.BUILD else self._miopen.on_gpu(task)
-        if task.stage is Stage.BUILD:
-            return Outcome(task.job, task.stage, facts=FACTS)
+            return pass_on(task) if task.stage is JobStage.BUILD else self._miopen.on_gpu(task)
+        if task.stage is JobStage.BUILD:
+            return TaskOutcome(task.job, task.stage, facts=FACTS)
         result: dict[str, Any] = {"status": "banked"}
         if task.plan.kind is JobKind.FIND:
             found = {"status": "ok", "workspace_bytes": 0, "config": {}, "spread": 0.01}
             result["solvers"] = [{"solver": "tiled", "time_ns": 5e4, "samples": 24, **found}]
-        return Outcome(
+        return TaskOutcome(
             task.job, task.stage, finished=True, facts=FACTS, trials=1, best_ns=5e4, result=result
         )
 
@@ -102,7 +99,7 @@ class PlayedFleet:
 class _Miopen(MiopenJobs):
     """Its driver is the stand-in, whatever device it should run on."""
 
-    def on_gpu(self, task: Task) -> Outcome:
+    def on_gpu(self, task: Task) -> TaskOutcome:
         self._device = task.device.name
         return self.evaluate(task, DeviceAssignment(task.device, (), (task.device.name,), "hip:0"))
 

@@ -1,4 +1,4 @@
-"""The page on the architecture names files that exist, and tells each way in ten steps."""
+"""The page on the architecture names files that exist, and tells each path in ten steps."""
 
 import re
 from pathlib import Path
@@ -18,9 +18,9 @@ def test_the_files_that_it_names_exist() -> None:
     assert gone == []
 
 
-def test_each_way_has_ten_steps() -> None:
-    for way in ("a tune", "a find", "a fleet job", "a job through the store", "a lookup"):
-        section = PAGE.split(f"## The way of {way}\n")[1].split("\n## ")[0]
+def test_each_path_has_ten_steps() -> None:
+    for path in ("a tuning", "a find", "a fleet job", "a job through the store", "a lookup"):
+        section = PAGE.split(f"## The path of {path}\n")[1].split("\n## ")[0]
         assert re.findall(r"^(\d+)\. ", section, re.MULTILINE) == [str(n) for n in range(1, 11)]
 
 

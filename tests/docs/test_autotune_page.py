@@ -12,8 +12,8 @@ import pytest
 from test_docs import blocks_of
 
 from skipjack.integrations.mindspore import AUTO_TUNE_MODES, VARIABLES
-from skipjack.integrations.torch import TorchDecision, TorchStatus
-from skipjack.integrations.torch.result_file import ProgramFacts, ProgramTime, ResultFile
+from skipjack.integrations.torch.outcomes import TorchDecision, TorchStatus
+from skipjack.integrations.torch.outcomes.result_file import ProgramFacts, ProgramTime, ResultFile
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "coming-from-autotune.md"
 HEADINGS = (

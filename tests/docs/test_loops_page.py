@@ -39,8 +39,7 @@ def test_every_observation_and_every_column_of_loops() -> None:
 
 def test_every_option_and_reward_of_the_environment_and_three_masks() -> None:
     pytest.importorskip("gymnasium")
-    from skipjack.learn.environment import LoopNestEnv
-    from skipjack.learn.environment.rewards import GameReward
+    from skipjack.learn.environment import GameReward, LoopNestEnv
 
     options = list(inspect.signature(LoopNestEnv).parameters)
     assert names_in("The environment") == options

@@ -8,8 +8,9 @@ import pytest
 
 import skipjack
 from skipjack import errors
-from skipjack.runtime import TunedKernel
-from skipjack.tuning import FindResult, RankedSolver, TuneResult
+from skipjack.runtime.local_kernels import TunedKernel
+from skipjack.tuning import FindResult, RankedSolver
+from skipjack.tuning.study import TuneResult
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "python.md").read_text()
 

@@ -21,13 +21,10 @@ from sqlalchemy import create_engine, text, update
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from skipjack.app.running import RunOptions
+from skipjack.app import RunOptions
 from skipjack.cli.main import app
-from skipjack.fleet.engine import Host
-from skipjack.fleet.machines.registration import Registration
-from skipjack.fleet.records import Label, Plan
-from skipjack.fleet.store.jobs.problems import NewProblem
-from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.model import Host, JobPlan, Label, Registration
+from skipjack.fleet.store import NewProblem, open_store
 from skipjack.fleet.store.schema import tables
 from stand_ins import stand_in
 
@@ -169,7 +166,7 @@ def test_the_queries_tell_what_they_are_for(user_dir: Path) -> None:
         store.problems.add([NewProblem(key, "relu") for key in problems], "t")
         gpu7 = store.queue.register(Host("gpu7", 8, 2**34), "local").id
         for label in ("myLabel", "others"):
-            store.jobs.add(Label(label, "me"), [Plan(key, "gfx900/56") for key in problems])
+            store.jobs.add(Label(label, "me"), [JobPlan(key, "gfx900/56") for key in problems])
     failed = {"stage": "evaluate", "reason": "it broke", "gpu": "3", "eval_machine": gpu7}
     engine = create_engine(f"sqlite:///{user_dir / 'fleet.sqlite'}")
     with engine.begin() as connection:

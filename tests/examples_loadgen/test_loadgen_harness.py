@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from loadgen_example import EXAMPLE, base_config, run_script
 
-from skipjack.interop.loadgen_log import DETAIL_LOG, read_detail_log
-from skipjack.interop.user_conf import user_conf_lines
+from skipjack.interop.loadgen import DETAIL_LOG, read_detail_log, user_conf_lines
 
 HARNESS = EXAMPLE / "harness.py"
 SHORT: dict[str, dict[str, Any]] = {

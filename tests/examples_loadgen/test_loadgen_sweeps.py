@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from loadgen_example import EXAMPLE, base_config
 
-from skipjack.search.scripted import Run, Stats
-from skipjack.sweep.setting_up import set_up
+from skipjack.search import Run, Stats
+from skipjack.sweep.session import set_up
 
 
 def test_the_server_sweep_joins_the_load_with_knobs_of_which_one_needs_a_build() -> None:

@@ -7,14 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
-from skipjack.core.protocol import TimingProtocol
-from skipjack.core.trial import Candidate
-from skipjack.execute.session import Loadable, RunSession
+from skipjack.core import ABI, Candidate, Config, Device, Problem, TimingProtocol
+from skipjack.execute import Loadable, RunSession
 from skipjack.native import cpu, llvm
-from skipjack.solvers.solver import ABI
 
 QUICK = TimingProtocol(sample_ns=2_000, samples_per_block=2, call_timeout_s=0.6)
 

@@ -1,4 +1,4 @@
-"""Commands are ended as a whole: children, those that left, those that are stopped."""
+"""Commands are ended with all their processes, even those that left the group or stopped."""
 
 import os
 import signal
@@ -12,10 +12,10 @@ import pytest
 
 from processes import PATIENCE_S, alive, gone
 from skipjack.errors import StorageError, WorkerError
-from skipjack.execute import command_keeper as keeper
-from skipjack.execute.commands import CommandRunner, Ended, Task
+from skipjack.execute import CommandRequest, CommandResult, CommandRunner
+from skipjack.execute import command_supervisor as keeper
 
-Run = Callable[..., Ended]
+Run = Callable[..., CommandResult]
 
 
 @pytest.fixture
@@ -29,8 +29,10 @@ def runner() -> Iterator[CommandRunner]:
 def shell(runner: CommandRunner, tmp_path: Path) -> Run:
     """Runs a shell script."""
 
-    def run(script: str, stop: Callable[[], bool] = lambda: False, **options: object) -> Ended:
-        task = Task(["/bin/sh", "-c", script], tmp_path, tmp_path / "log", **options)  # type: ignore[arg-type]
+    def run(
+        script: str, stop: Callable[[], bool] = lambda: False, **options: object
+    ) -> CommandResult:
+        task = CommandRequest(["/bin/sh", "-c", script], tmp_path, tmp_path / "log", **options)  # type: ignore[arg-type]
         return runner.run(task, stop)
 
     return run
@@ -41,7 +43,7 @@ def pids(directory: Path) -> set[int]:
     deadline = time.monotonic() + PATIENCE_S
     while not list(directory.glob("*.pid")) and time.monotonic() < deadline:
         time.sleep(0.01)
-    time.sleep(0.05)  # whoever made the file also fills it
+    time.sleep(0.05)  # the process that created the file also writes it
     return {int(path.read_text()) for path in directory.glob("*.pid")}
 
 
@@ -99,7 +101,7 @@ def test_stopping_ends_the_command(shell: Run, tmp_path: Path) -> None:
 def test_nothing_survives_when_we_are_killed(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
-        "from skipjack.execute.commands import CommandRunner, Task\n"
+        "from skipjack.execute import CommandRunner, CommandRequest as Task\n"
         'script = \'setsid sh -c "echo \\\\$\\\\$ > b.pid; exec sleep 60" & echo $$ > a.pid; '
         "sleep 60'\n"
         "here = Path(sys.argv[1])\n"
@@ -119,15 +121,17 @@ def test_nothing_survives_when_we_are_killed(tmp_path: Path) -> None:
 def test_a_killed_keeper_takes_its_command_with_it(runner: CommandRunner, tmp_path: Path) -> None:
     def kill_keeper() -> bool:
         if (tmp_path / "a.pid").exists():
-            assert runner._keeper is not None
-            os.kill(runner._keeper.pid, signal.SIGKILL)
+            assert runner._supervisor is not None
+            os.kill(runner._supervisor.pid, signal.SIGKILL)
         return False
 
-    task = Task(["/bin/sh", "-c", "echo $$ > a.pid; exec sleep 60"], tmp_path, tmp_path / "log")
-    with pytest.raises(WorkerError, match="watches over `/bin/sh` was killed"):
+    task = CommandRequest(
+        ["/bin/sh", "-c", "echo $$ > a.pid; exec sleep 60"], tmp_path, tmp_path / "log"
+    )
+    with pytest.raises(WorkerError, match="supervises `/bin/sh` was killed"):
         runner.run(task, kill_keeper)
     assert gone(pids(tmp_path))
-    assert runner.run(Task(["/bin/true"], tmp_path, tmp_path / "log")).ok
+    assert runner.run(CommandRequest(["/bin/true"], tmp_path, tmp_path / "log")).ok
 
 
 def test_long_output_keeps_its_beginning_and_its_end(shell: Run, tmp_path: Path) -> None:
@@ -145,7 +149,7 @@ def test_memory_that_runs_out_is_recognised(runner: CommandRunner, tmp_path: Pat
         "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29)); "
         "bytearray(1 << 30)"
     )
-    ended = runner.run(Task([sys.executable, "-c", code], tmp_path, tmp_path / "log"))
+    ended = runner.run(CommandRequest([sys.executable, "-c", code], tmp_path, tmp_path / "log"))
     assert not ended.ok
     assert ended.out_of_memory()
 
@@ -189,7 +193,7 @@ def test_other_failures_and_deadlines_are_not_about_memory(shell: Run) -> None:
 def test_peak_memory_is_that_of_the_command(runner: CommandRunner, tmp_path: Path) -> None:
     def peak(megabytes: int) -> int:
         code = f"x = b'x' * ({megabytes} << 20)"
-        task = Task([sys.executable, "-c", code], tmp_path, tmp_path / "log")
+        task = CommandRequest([sys.executable, "-c", code], tmp_path, tmp_path / "log")
         return runner.run(task).peak_bytes
 
     assert peak(200) > 200 << 20
@@ -198,17 +202,17 @@ def test_peak_memory_is_that_of_the_command(runner: CommandRunner, tmp_path: Pat
 
 def test_a_program_that_cannot_be_started_is_named(runner: CommandRunner, tmp_path: Path) -> None:
     with pytest.raises(WorkerError, match=r"cannot start `\./missing`: No such file"):
-        runner.run(Task(["./missing"], tmp_path, tmp_path / "log"))
+        runner.run(CommandRequest(["./missing"], tmp_path, tmp_path / "log"))
 
 
 def test_a_command_stays_on_its_cores(runner: CommandRunner, tmp_path: Path) -> None:
     core = min(os.sched_getaffinity(0))
     code = "import os; print(sorted(os.sched_getaffinity(0)))"
-    task = Task([sys.executable, "-c", code], tmp_path, tmp_path / "log", cores=[core])
+    task = CommandRequest([sys.executable, "-c", code], tmp_path, tmp_path / "log", cores=[core])
     assert runner.run(task).tail() == f"[{core}]\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_output_that_finds_no_room_is_an_error(runner: CommandRunner, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="disk full: no room to write /dev/full"):
-        runner.run(Task(["/bin/echo", "hello"], tmp_path, Path("/dev/full")))
+        runner.run(CommandRequest(["/bin/echo", "hello"], tmp_path, Path("/dev/full")))

@@ -1,4 +1,4 @@
-"""What a run session tells the libraries that it holds: threads, and how they treat memory."""
+"""The environment of libraries in a run session: threads, and how they use memory."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.core.protocol import TimingProtocol
-from skipjack.execute.session import RunSession
+from skipjack.core import TimingProtocol
+from skipjack.execute import RunSession
 from skipjack.native import cpu
 
 

@@ -1,4 +1,4 @@
-"""Kernels that crash, hang or lie: each gets its own failure, the others are timed."""
+"""Kernels that crash, hang or are wrong: each gets its own failure, the others are timed."""
 
 import hashlib
 import os
@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.core.problem import Problem
-from skipjack.core.protocol import TimingProtocol
-from skipjack.core.trial import Status
+from skipjack.core import Problem, Status, TimingProtocol
 from skipjack.errors import WorkerError
-from skipjack.execute.session import Loadable, RunSession
+from skipjack.execute import Loadable, RunSession
 from skipjack.native import cpu, llvm
 from skipjack.operations import parse
 
@@ -49,9 +47,9 @@ def test_a_kernel_that_needs_aligned_arrays_is_found_out(
     session: RunSession, loadable: Make
 ) -> None:
     right, picky = session.add(loadable("right")), session.add(loadable("aligned"))
-    assert session.verify(right, elsewhere=True)[0] is None
+    assert session.verify(right, unaligned=True)[0] is None
     assert session.verify(picky)[0] is None
-    failure, _ = session.verify(picky, elsewhere=True)
+    failure, _ = session.verify(picky, unaligned=True)
     assert failure is not None
     assert (failure.kernel, failure.status) == (picky, Status.CRASH)
 

@@ -1,4 +1,4 @@
-"""Medians, intervals and paired ratios on blocks whose truth is known."""
+"""Medians, intervals and paired ratios on blocks with known times."""
 
 import json
 from dataclasses import replace
@@ -7,13 +7,10 @@ from math import inf
 import numpy as np
 import pytest
 
+from skipjack.execute import Block, Ratio, paired_ratio, summarize
 from skipjack.execute.statistics import (
-    Block,
-    Ratio,
     log_interval,
     median_interval,
-    paired_ratio,
-    summarize,
     undisturbed,
     undisturbed_pairs,
 )
@@ -40,8 +37,8 @@ def test_an_interval_covers_the_median_as_often_as_it_says(confidence: float, co
     for _ in range(repeats):
         low, high = median_interval(rng.exponential(size=count).tolist(), confidence)
         covered += low <= truth <= high
-    slack = 3 * (confidence * (1 - confidence) / repeats) ** 0.5
-    assert covered / repeats >= confidence - slack
+    tolerance_factor = 3 * (confidence * (1 - confidence) / repeats) ** 0.5
+    assert covered / repeats >= confidence - tolerance_factor
 
 
 def test_more_values_narrow_the_interval() -> None:

@@ -1,4 +1,4 @@
-"""Verification: right results in any order of summation pass, and nothing wrong does."""
+"""Verification: right results in any order of summation pass, and wrong results do not."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from skipjack.core.dtypes import numpy_dtype
-from skipjack.execute.verification import Checker, Verdict, draw_inputs, judge
+from skipjack.core import numpy_dtype
+from skipjack.execute import Checker, draw_inputs
+from skipjack.execute.verification import Verdict, judge
 from skipjack.operations import parse
-from skipjack.solvers.vendor.numpy_solver import NumpySolver
+from skipjack.solvers.vendor.cpu import NumpySolver
 
 Array = npt.NDArray[Any]
 Write = Callable[[Array], object]

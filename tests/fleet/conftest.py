@@ -13,7 +13,7 @@ import pytest
 from servers import MariaDB, PostgreSQL, Server
 
 if TYPE_CHECKING:
-    from skipjack.fleet.store.store import Store
+    from skipjack.fleet.store import Store
 
 DATABASES = ("sqlite", "postgresql", "mariadb")
 
@@ -57,7 +57,7 @@ def store_url(request: pytest.FixtureRequest, user_dir: Path) -> str:
 @pytest.fixture
 def store(store_url: str) -> Iterator[Store]:
     """An empty store on each kind of database."""
-    from skipjack.fleet.store.opening import open_store
+    from skipjack.fleet.store import open_store
 
     with open_store(store_url) as opened:
         yield opened

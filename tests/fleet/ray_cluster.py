@@ -32,10 +32,10 @@ class RayNode:
         return [pid for pid in family if program in _program(pid)]
 
     def kill(self) -> None:
-        """As if somebody pulled the plug."""
+        """End the node like a power failure."""
         family = [*_descendants(self.process.pid), self.process.pid]
         for pid in family:
-            _kill(pid, signal.SIGSTOP)  # so that nobody starts anything meanwhile
+            _kill(pid, signal.SIGSTOP)  # so that no process starts another one meanwhile
         for pid in {*family, *_descendants(self.process.pid)}:
             _kill(pid, signal.SIGKILL)
         self.process.wait()

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from skipjack.errors import UsageError
-from skipjack.fleet.host import detect_host, disk_shortage, machine_name
+from skipjack.fleet import detect_host, machine_name
+from skipjack.fleet.host import disk_shortage
 from skipjack.native import cpu
 
 

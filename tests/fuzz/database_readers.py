@@ -97,10 +97,10 @@ def _sealed(source: random.Random, seeds: Sequence[bytes]) -> bytes:
 
 
 def _url(text: str) -> object:
-    from skipjack.fleet.store.sql.urls import database_url, for_people
+    from skipjack.fleet.store.sql.urls import database_url, displayed_url
     from skipjack.settings import Settings
 
-    return for_people(database_url(text, Settings(Path("/nowhere"))))
+    return displayed_url(database_url(text, Settings(Path("/nowhere"))))
 
 
 READERS = (

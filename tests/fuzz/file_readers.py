@@ -34,25 +34,25 @@ def _plan(path: Path) -> object:
 
 
 def _progress(path: Path) -> object:
-    from skipjack.plans import Progress
+    from skipjack.plans import PlanProgress
 
-    return Progress(path).history()
+    return PlanProgress(path).history()
 
 
 def _sweep_file(path: Path) -> object:
-    from skipjack.sweep.files.read import read_sweep_file
+    from skipjack.sweep.files import read_sweep_file
 
     return read_sweep_file(path)
 
 
 def _base_config(path: Path) -> object:
-    from skipjack.sweep.configs.base_config import read_base_config
+    from skipjack.sweep.configs import read_base_config
 
     return read_base_config(path, "DGX")
 
 
 def _user_conf(path: Path) -> object:
-    from skipjack.interop.user_conf import read_user_conf
+    from skipjack.interop.loadgen.user_conf import read_user_conf
 
     return [setting.line for setting in read_user_conf(path)]
 

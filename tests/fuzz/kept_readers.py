@@ -15,7 +15,7 @@ from reader import Reader, as_json, of_bytes, of_file, these
 
 @cache
 def _device() -> Any:
-    from skipjack.core.device import Device
+    from skipjack.core import Device
 
     return Device(
         "cpu", "znver4", 1, "AMD EPYC", ("avx2", "fma"), 4, 32, (("L1", 32768), ("L2", 1 << 20))
@@ -23,15 +23,16 @@ def _device() -> Any:
 
 
 def _peaks(path: Path) -> object:
-    from skipjack.execute.peaks import read_peaks
+    from skipjack.execute.cpu import read_peaks
 
     peaks = read_peaks(_device(), path.parent)
     return peaks and (peaks.flops("f32"), peaks.bandwidth(4096))
 
 
 def _peaks_seeds() -> Sequence[bytes]:
-    from skipjack.core.device import Peaks
-    from skipjack.execute.peaks import VERSION, peaks_to_json
+    from skipjack.core import Peaks
+    from skipjack.execute.cpu import peaks_to_json
+    from skipjack.execute.cpu.peaks import VERSION
 
     peaks = Peaks((("f32", 1e11), ("f64", 5e10)), ((16384, 1e11), (1 << 20, 5e10)), (), 0.01)
     record = {"version": VERSION, "peaks": peaks_to_json(peaks)}
@@ -39,7 +40,7 @@ def _peaks_seeds() -> Sequence[bytes]:
 
 
 def _device_record(data: bytes) -> object:
-    from skipjack.core.device import Device
+    from skipjack.core import Device
     from skipjack.reading import parse_json
 
     device = Device.from_record(parse_json(data))
@@ -47,13 +48,13 @@ def _device_record(data: bytes) -> object:
 
 
 def _database(path: Path) -> object:
-    from skipjack.interop.miopen.checking import check_paths
+    from skipjack.interop.miopen import check_paths
 
     return check_paths([path])
 
 
 def _converted(path: Path) -> object:
-    from skipjack.interop.miopen.converting import convert
+    from skipjack.interop.miopen import convert
 
     target = ".fdb.txt" if b'"find"' in path.read_bytes() else ".db.txt"
     return convert(path, path.with_name(f"out{target}"))
@@ -72,26 +73,26 @@ def _frames() -> Sequence[bytes]:
 
 
 def _gpu_artifact(data: bytes) -> object:
-    from skipjack.gpu.artifact import unpack
+    from skipjack.gpu import unpack
 
     return unpack(data)
 
 
 def _gpu_artifacts() -> Sequence[bytes]:
-    from skipjack.gpu.artifact import Argument, GpuArtifact, KernelAbi, pack
+    from skipjack.gpu import Argument, GpuArtifact, KernelAbi, pack
 
     kernel = KernelAbi("k", "k_0", (Argument("*fp16", 16), Argument("i32")), 128)
     return [pack(GpuArtifact("sm_90", (kernel,), (b"binary",), "triton 3"))]
 
 
 def _launch_plan(data: bytes) -> object:
-    from skipjack.gpu.plan import from_slots, scratch_sizes
+    from skipjack.gpu import from_slots, scratch_sizes
 
     return scratch_sizes(from_slots(data.decode(errors="replace").split("\n")))
 
 
 def _launch_plans() -> Sequence[bytes]:
-    from skipjack.gpu.plan import Descriptor, Fill, Number, Pointer, Scratch, launch, to_slots
+    from skipjack.gpu import Descriptor, Fill, Number, Pointer, Scratch, launch, to_slots
 
     values = (Pointer("a", 4), Scratch("s", 64), Number("i32", 3), 1.5, "b")
     seen = Descriptor(Pointer("c"), (4, 8), (8, 1))
@@ -100,7 +101,7 @@ def _launch_plans() -> Sequence[bytes]:
 
 
 def _kernel_record(data: bytes) -> object:
-    from skipjack.bank.kernel_db import KernelDb
+    from skipjack.bank import KernelDb
 
     connection = sqlite3.connect(":memory:")
     try:
@@ -127,7 +128,7 @@ def _bank(path: Path) -> object:
 
 @cache
 def _bank_seeds() -> Sequence[bytes]:
-    from skipjack.bank import FIND, BankEntry, Met, replacing
+    from skipjack.bank import FIND, BankEntry, ReplacementReason, replacing
 
     gain = {"ratio": 1.5, "low": 1.4, "high": None, "pairs": 10}
     place = {"solver": "nest", "time_ns": 10.0, "status": "ok", "config": {"tile": 8}}
@@ -136,7 +137,7 @@ def _bank_seeds() -> Sequence[bytes]:
     common = ("add:8:f32", "cpu:a", "a/1", "nest", 1, {"tile": 8}, 10.0, 15.0, 15.0, "numpy")
     gains = {"default": gain, "vendor": gain}
     first = BankEntry(*common, gains, {"samples": 20, "ties": [{"tile": 4}]}, "t")
-    replaced = {"ties": [], "replaced": replacing(first, Met.SLOWER)}
+    replaced = {"ties": [], "replaced": replacing(first, ReplacementReason.SLOWER)}
     second = BankEntry(*common, gains, replaced, "t")
     found = BankEntry(*common, gains, {"ranking": ranking, "ties": ["rows"]}, "t", FIND)
     old = {**first.record(), "format": 1, "evidence": {"artifact": "a", "protocol": "p"}}
@@ -188,21 +189,22 @@ _PASSED = {"op": "aten::a", "description": "f32[4]", "device": "a/1", "reason": 
 
 
 def _promotion(data: bytes, directory: Path) -> object:
-    from skipjack.fleet.release.promote.promotions import MANIFEST, read_manifest
+    from skipjack.fleet.release.promote.history import MANIFEST, read_manifest
 
     (directory / MANIFEST).write_bytes(data)
     return [file.counts.total for file in read_manifest(directory).files]
 
 
 def _export_manifest(data: bytes, directory: Path) -> object:
-    from skipjack.fleet.release.export.manifest import FILE_NAME, read_manifest
+    from skipjack.fleet.release.export import FILE_NAME, read_manifest
 
     (directory / FILE_NAME).write_bytes(data)
     return read_manifest(directory).text()
 
 
 def _cluster(data: bytes, directory: Path) -> object:
-    from skipjack.fleet.machines.cluster_record import RECORD, ClusterFile
+    from skipjack.fleet.machines import ClusterFile
+    from skipjack.fleet.machines.cluster_record import RECORD
     from skipjack.settings import Settings
 
     (directory / RECORD).write_bytes(data)
@@ -211,7 +213,7 @@ def _cluster(data: bytes, directory: Path) -> object:
 
 
 def _node(data: bytes, directory: Path) -> object:
-    from skipjack.fleet.machines.node_record import read_record
+    from skipjack.fleet.machines.node_start import read_record
 
     (directory / "node.json").write_bytes(data)
     node = read_record(directory)
@@ -219,26 +221,26 @@ def _node(data: bytes, directory: Path) -> object:
 
 
 def _watch_memory(path: Path) -> object:
-    from skipjack.sweep.commands.watch_memory import WatchMemory, usual
+    from skipjack.sweep.commands.sources import TrackedFiles, frequent
 
-    memory = WatchMemory.read(path)
+    memory = TrackedFiles.read(path)
     memory.write(path)
-    return usual(memory.changed, {"a"})
+    return frequent(memory.changed, {"a"})
 
 
 def _sweep_result(path: Path) -> object:
-    from skipjack.report.sweep_files import csv_text, read_json, to_json
+    from skipjack.report.sweep import read_json
+    from skipjack.report.sweep.files import csv_text, to_json
 
     result = read_json(path)
     return csv_text(result), to_json(result)
 
 
 def _sweep_results() -> Sequence[bytes]:
-    from skipjack.core.config import Config
-    from skipjack.core.objective import Objective
-    from skipjack.core.trial import Status
-    from skipjack.report.sweep_files import to_json
-    from skipjack.sweep.result import Gain, SweepResult, SweepTrial
+    from skipjack.core import Config, Objective, Status
+    from skipjack.report.sweep.files import to_json
+    from skipjack.sweep.engine import SweepResult, SweepTrial
+    from skipjack.sweep.engine.result import Gain
 
     trial = SweepTrial(1, Config(a=1), Status.OK, {"rate": 2.0, "x": "y"}, 2.0, seconds=1.0)
     failed = SweepTrial(2, Config(a=2), Status.TIMEOUT, {}, None, "slow")

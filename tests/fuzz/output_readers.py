@@ -10,21 +10,23 @@ from reader import Reader, as_json, of_bytes, of_file, of_text, these
 
 
 def _loadgen(data: bytes) -> object:
-    from skipjack.interop.loadgen_log import judge, parse_detail_log, scenario_metrics
+    from skipjack.interop.loadgen import judge, scenario_metrics
+    from skipjack.interop.loadgen.detail_log import parse_detail_log
 
     log = parse_detail_log(data.decode(errors="replace"))
     return scenario_metrics(log), judge(log), log.percentile, log.scenario
 
 
 def _power_log(path: Path) -> object:
-    from skipjack.interop.power_log import average_watts, read_power_log
+    from skipjack.interop.loadgen import average_watts, read_power_log
 
     log = read_power_log(path)
     return log.remarks(), average_watts(log, _BEGIN, _END)
 
 
 def _grid_result(data: bytes, directory: Path) -> object:
-    from skipjack.interop.grid_results import META_FILE, read_result
+    from skipjack.interop.loadgen import read_result
+    from skipjack.interop.loadgen.grid_results import META_FILE
 
     (directory / META_FILE).write_bytes(data)
     (directory / "mlperf_log_detail.txt").write_bytes(_LOG)
@@ -32,12 +34,12 @@ def _grid_result(data: bytes, directory: Path) -> object:
 
 
 def _run_output(data: bytes, directory: Path) -> object:
-    from skipjack.execute.commands import Ended
-    from skipjack.sweep.commands.results import ResultReader
+    from skipjack.execute import CommandResult
+    from skipjack.sweep.commands import ResultReader
 
     output, file = directory / "out.txt", directory / "r.json"
     file.unlink(missing_ok=True)
-    ended = Ended(0, "", 1.0, 0, output)
+    ended = CommandResult(0, "", 1.0, 0, output)
     read = []
     for text in ("json:-", "json:r.json"):
         reader = ResultReader.parse(text)
@@ -52,7 +54,7 @@ def _image_answer(text: str) -> object:
     from subprocess import CompletedProcess
     from types import SimpleNamespace
 
-    from skipjack.fleet.images.identity import identity
+    from skipjack.fleet.images.names import identity
 
     said = SimpleNamespace(name="docker", call=lambda _: CompletedProcess([], 0, text, ""))
     engine: Any = said
@@ -60,15 +62,15 @@ def _image_answer(text: str) -> object:
 
 
 def _machines_answer(text: str) -> object:
-    from skipjack.fleet.machines.checking import Wanted, judge
-    from skipjack.fleet.machines.registration import Registration
-    from skipjack.fleet.machines.remote import understood
-    from skipjack.fleet.machines.ssh import Answer
+    from skipjack.fleet.machines import SshResult
+    from skipjack.fleet.machines.checks import Requirements, check_reply
+    from skipjack.fleet.machines.remote import parse_reply
+    from skipjack.fleet.model import Registration
 
     machine = Registration("gpu7", "gpu7", device="gfx908/120", gpus=2)
-    reply = understood(machine, Answer("gpu7", 0, text, "", 1.0))
-    wish = Wanted({"ray": "2.1"}, label="L", notes={"rocm": "6.2"}, devices=("gfx908/120",))
-    return judge(machine, reply, wish)
+    reply = parse_reply(machine, SshResult("gpu7", 0, text, "", 1.0))
+    wish = Requirements({"ray": "2.1"}, label="L", notes={"rocm": "6.2"}, devices=("gfx908/120",))
+    return check_reply(machine, reply, wish)
 
 
 _PROBED = {

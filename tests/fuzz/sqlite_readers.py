@@ -18,8 +18,8 @@ from mutations import altered
 from reader import Reader, of_bytes, of_file
 
 if TYPE_CHECKING:
-    from skipjack.core.study import Study
-    from skipjack.fleet.task import Task
+    from skipjack.core import Study
+    from skipjack.fleet.model import Task
     from skipjack.ledger import Ledger
 
 KEY = bytes(range(32))
@@ -61,11 +61,13 @@ def _small(make: Callable[[Path], object]) -> Callable[[], Sequence[bytes]]:
 
 
 def _make_perf(path: Path) -> object:
-    from skipjack.interop.miopen import Item, Record, write_perf_sqlite
+    from skipjack.interop.miopen import DatabaseRecord, RecordItem, write_perf_sqlite
 
     key = "2x128x28x28x1x3x3x1x256x64x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32x"
-    items = [Item("ConvA", "8,8"), Item("ConvB", "")]
-    return write_perf_sqlite(path, [Record(f"{key}F", items), Record(f"{key}B", items)])
+    items = [RecordItem("ConvA", "8,8"), RecordItem("ConvB", "")]
+    return write_perf_sqlite(
+        path, [DatabaseRecord(f"{key}F", items), DatabaseRecord(f"{key}B", items)]
+    )
 
 
 def _make_kernels(path: Path) -> object:
@@ -75,13 +77,13 @@ def _make_kernels(path: Path) -> object:
 
 
 def _check(path: Path) -> object:
-    from skipjack.interop.miopen.checking import check_paths
+    from skipjack.interop.miopen import check_paths
 
     return check_paths([path])
 
 
 def _convert(path: Path) -> object:
-    from skipjack.interop.miopen.converting import convert
+    from skipjack.interop.miopen import convert
 
     return convert(path, path.with_name("out.jsonl"))
 
@@ -90,24 +92,22 @@ def _convert(path: Path) -> object:
 
 
 def _study() -> Study:
-    from skipjack.core.study import Study
+    from skipjack.core import Study
     from skipjack.operations import parse
 
     return Study(parse("matmul:8x8x8:f32"), "loops", "cpu:znver4/1", "random", 7)
 
 
 def _fill(ledger: Ledger) -> None:
-    from skipjack.core.config import Config
-    from skipjack.core.device import Device
-    from skipjack.core.trial import Status, Trial
+    from skipjack.core import Config, Device, Status, Trial
     from skipjack.ledger import (
         BuildRecord,
         CandidateKey,
+        DecisionRecord,
         MarkKind,
         MarkRecord,
         MeasurementRecord,
         MetricSamples,
-        VerdictRecord,
     )
 
     study, config = _study(), Config(tile=8)
@@ -124,8 +124,8 @@ def _fill(ledger: Ledger) -> None:
     ledger.add_mark(
         MarkRecord(MarkKind.FORGET, "failures", candidate.problem, "loops", 1, None, "i", "c", "s")
     )
-    ledger.add_verdict(
-        VerdictRecord(study.id, candidate.problem, "c", "loops", config, "banked", {"a": 1})
+    ledger.add_decision(
+        DecisionRecord(study.id, candidate.problem, "c", "loops", config, "banked", {"a": 1})
     )
 
 
@@ -138,13 +138,12 @@ def _make_ledger(path: Path) -> object:
 
 
 def _use_ledger(ledger: Ledger) -> object:
-    from skipjack.core.config import Config
-    from skipjack.core.trial import Trial
+    from skipjack.core import Config, Trial
 
     study = _study()
     record = ledger.start_study(study, 1)
     ledger.log_tells(study.id, [Trial(Config(tile=9), value=1.0)])
-    found = (ledger.studies(), ledger.log(study.id), ledger.devices(), ledger.verdicts())
+    found = (ledger.studies(), ledger.log(study.id), ledger.devices(), ledger.decisions())
     key = "matmul:8x8x8:f32"
     measured = (ledger.measurements(key), ledger.marks(key))
     more = (ledger.banked("matmul"), ledger.summary(), ledger.find_source("source", "c"))
@@ -189,11 +188,11 @@ def _some_facts() -> Sequence[bytes]:
     with Ledger.in_memory() as ledger:
         before = ledger.snapshot()
         _fill(ledger)
-        return [ledger.facts_beyond(before).encode()]
+        return [ledger.facts_since(before).encode()]
 
 
 def _make_our_kernels(path: Path) -> object:
-    from skipjack.bank.kernel_db import KernelRecord, write_kernel_db
+    from skipjack.bank import KernelRecord, write_kernel_db
 
     digest = hashlib.sha256(CODE).hexdigest()
     words = ("add:8", "cpu/1", "c", "nest", 1, {"tile": 8}, digest, "kernel", "abi")
@@ -201,7 +200,7 @@ def _make_our_kernels(path: Path) -> object:
 
 
 def _our_kernels(path: Path) -> object:
-    from skipjack.bank.kernel_db import KernelDb
+    from skipjack.bank import KernelDb
 
     with KernelDb.open(path) as database:
         found = database.find("add:8", "cpu/1", "c"), database.devices("add:8")
@@ -209,14 +208,14 @@ def _our_kernels(path: Path) -> object:
 
 
 def _make_store(path: Path) -> object:
-    from skipjack.fleet.store.opening import open_store
+    from skipjack.fleet.store import open_store
 
     with open_store(f"sqlite:///{path}") as store:
         return store.machines.all()
 
 
 def _own_store(data: bytes, directory: Path) -> object:
-    from skipjack.fleet.store.opening import open_store
+    from skipjack.fleet.store import open_store
 
     path = _emptied(directory / "store") / "fleet.sqlite"
     path.write_bytes(data)
@@ -228,16 +227,14 @@ def _own_store(data: bytes, directory: Path) -> object:
 
 
 def _task() -> Task:
-    from skipjack.core.device import Device
-    from skipjack.fleet.records import Known, Plan
-    from skipjack.fleet.states import Stage
-    from skipjack.fleet.task import Task
+    from skipjack.core import Device
+    from skipjack.fleet.model import JobPlan, JobStage, PriorResult, Task
 
     device = Device("cpu", "znver4", 1, features=("avx2",), caches=(("L1", 32768),))
     digest = hashlib.sha256(CODE).hexdigest()
-    plan = Plan("matmul:8x8x8:f32", device.name)
-    known = (Known("nest", {"tile": 8}, 1),)
-    return Task(1, Stage.EVALUATE, plan, device, 0, 0, ("{}",), {digest: CODE}, 2, known)
+    plan = JobPlan("matmul:8x8x8:f32", device.name)
+    known = (PriorResult("nest", {"tile": 8}, 1),)
+    return Task(1, JobStage.EVALUATE, plan, device, 0, 0, ("{}",), {digest: CODE}, 2, known)
 
 
 class _Sealed:
@@ -265,56 +262,57 @@ class _Sealed:
 
 
 def _task_entry() -> bytes:
-    from skipjack.fleet.bundle.contents import BundledTask
+    from skipjack.fleet.bundle.format import BundledTask
 
     return BundledTask(_task(), 3).entry().body
 
 
 def _outcome_entry() -> bytes:
-    from skipjack.fleet.bundle.contents import BundledOutcome
-    from skipjack.fleet.engine import Host
-    from skipjack.fleet.task import Outcome
+    from skipjack.fleet.bundle.format import BundledOutcome
+    from skipjack.fleet.model import Host, TaskOutcome
 
     task = _task()
-    outcome = Outcome(1, task.stage, True, facts="{}", trials=3, best_ns=1.5, result={"a": 1})
+    outcome = TaskOutcome(1, task.stage, True, facts="{}", trials=3, best_ns=1.5, result={"a": 1})
     host = Host("bench7", 8, 1 << 30, (task.device,))
     return BundledOutcome(outcome, 0, 0, 1, host, "", "2025", 1.0).entries()[-1].body
 
 
 def _make_bundle(path: Path) -> object:
-    from skipjack.fleet.bundle.container import Bundle
-    from skipjack.fleet.bundle.contents import BundledTask, artifact_entries
-    from skipjack.fleet.bundle.manifest import Kind, Manifest
-    from skipjack.fleet.seal import fingerprint
+    from skipjack.fleet.bundle.format import (
+        Bundle,
+        BundledTask,
+        BundleKind,
+        BundleManifest,
+        artifact_entries,
+    )
+    from skipjack.fleet.signature import fingerprint
 
     task = _task()
-    manifest = Manifest(Kind.JOBS, "l", "s", fingerprint(KEY))
+    manifest = BundleManifest(BundleKind.JOBS, "l", "s", fingerprint(KEY))
     with Bundle.create(path, manifest, KEY) as bundle:
         bundle.append([*artifact_entries(task.artifacts.items()), BundledTask(task, 3).entry()])
         return bundle
 
 
 def _sealed_bundle(path: Path) -> object:
-    from skipjack.fleet.bundle.container import Bundle
-    from skipjack.fleet.bundle.contents import read_task, task_summaries
+    from skipjack.fleet.bundle.format import Bundle, read_task, task_summaries
 
     with Bundle.open(path, KEY) as bundle:
         return [read_task(bundle, one.job) for one in task_summaries(bundle)]
 
 
 def _task_body(data: bytes) -> object:
-    from skipjack.fleet.bundle.contents import read_task, task_summaries
+    from skipjack.fleet.bundle.format import read_task, task_summaries
 
     bundle: Any = _Sealed(data)
     return [read_task(bundle, one.job) for one in task_summaries(bundle)]
 
 
 def _outcome_body(data: bytes) -> object:
-    from skipjack.fleet.bundle.container import Part
-    from skipjack.fleet.bundle.contents import jobs_with, read_outcome
+    from skipjack.fleet.bundle.format import EntryKind, jobs_with, read_outcome
 
     bundle: Any = _Sealed(data)
-    return [read_outcome(bundle, job) for job in jobs_with(bundle, Part.OUTCOME)]
+    return [read_outcome(bundle, job) for job in jobs_with(bundle, EntryKind.OUTCOME)]
 
 
 def odd_facts(source: random.Random, seeds: Sequence[bytes]) -> bytes:

@@ -11,7 +11,7 @@ import pytest
 from readers import READERS
 
 from skipjack.errors import MalformedError, SkipjackError
-from skipjack.interop import loadgen_log
+from skipjack.interop.loadgen import detail_log
 
 MANY = b"1" * 4301
 DEEP = b"[" * 5000
@@ -107,7 +107,9 @@ def test_a_line_of_a_database_says_which_field_is_wrong(
     change: dict[str, Any], complaint: str, tmp_path: Path
 ) -> None:
     data = json.dumps({**_LINE, **change}).encode()
-    with pytest.raises(SkipjackError, match=rf"x.jsonl:1: no record of a database: {complaint}"):
+    with pytest.raises(
+        SkipjackError, match=rf"x.jsonl:1 is not a record of a database: {complaint}"
+    ):
         _read("JSON lines that are converted", data, tmp_path)
 
 
@@ -133,9 +135,9 @@ def test_a_record_of_a_kernel_file_says_which_field_is_wrong(
 @pytest.mark.parametrize("value", ["1e309", "NaN", "-1e309", "Infinity", "1" * 4301])
 @pytest.mark.parametrize("key", ["result_query_count", "effective_target_qps", "result_x"])
 def test_a_value_of_loadgen_that_is_no_number_is_passed_over(key: str, value: str) -> None:
-    log = loadgen_log.parse_detail_log(f':::MLLOG {{"key": "{key}", "value": {value}}}')
+    log = detail_log.parse_detail_log(f':::MLLOG {{"key": "{key}", "value": {value}}}')
     assert key not in log.values
-    loadgen_log.judge(log)
+    detail_log.judge(log)
 
 
 @pytest.mark.parametrize("percentile", [0.99999999, 1 - 1e-15, 0.9, 1e-300, 0.0, -1.0, 1e308])
@@ -144,14 +146,14 @@ def test_early_stopping_is_worked_out_in_few_steps(
     percentile: float, late: int, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = 0
-    doubt = loadgen_log._doubt
+    doubt = detail_log._doubt
 
     def counted(percentile: float, queries: int, late: int) -> float:
         nonlocal steps
         steps += 1
         return doubt(percentile, queries, late)
 
-    monkeypatch.setattr(loadgen_log, "_doubt", counted)
+    monkeypatch.setattr(detail_log, "_doubt", counted)
     values = {
         "effective_scenario": "Server",
         "effective_target_latency_percentile": percentile,
@@ -161,7 +163,7 @@ def test_early_stopping_is_worked_out_in_few_steps(
         "result_min_duration_met": False,
         "early_stopping_met": False,
     }
-    found = loadgen_log.judge(loadgen_log.LoadgenLog(values))
+    found = detail_log.judge(detail_log.LoadgenLog(values))
     assert all(math.isfinite(value) for value in found.repair.values())
     assert steps < 10_000
-    loadgen_log.judge(loadgen_log.LoadgenLog({**values, "effective_scenario": "Offline"}))
+    detail_log.judge(detail_log.LoadgenLog({**values, "effective_scenario": "Offline"}))

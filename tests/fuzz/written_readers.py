@@ -18,15 +18,16 @@ def _driver(text: str) -> object:
 
 
 def _import_line(text: str) -> object:
-    from skipjack.fleet.importing.options import ImportOptions
-    from skipjack.fleet.importing.reading import Reader as Lines
+    from skipjack.fleet.problem_import import ImportOptions
+    from skipjack.fleet.problem_import.line_reader import LineReader as Lines
 
     return Lines(ImportOptions()).read(text)
 
 
 def _find_db_key(text: str) -> object:
     from skipjack.interop import parse_find_db
-    from skipjack.interop.miopen.keys import is_perf_key, parse_find_key
+    from skipjack.interop.miopen import parse_find_key
+    from skipjack.interop.miopen.keys import is_perf_key
 
     return parse_find_key(text), is_perf_key(text), parse_find_db(text)
 
@@ -38,7 +39,7 @@ def _schedule(text: str) -> object:
 
 
 def _expression(text: str) -> object:
-    from skipjack.core.expressions import Expression
+    from skipjack.core import Expression
 
     expression = Expression(text)
     expression.holds({"a": 1, "b": 2, "tile_m": 8})
@@ -46,26 +47,26 @@ def _expression(text: str) -> object:
 
 
 def _device_name(text: str) -> object:
-    from skipjack.core.device import parse_device_name
+    from skipjack.core import parse_device_name
 
     return parse_device_name(text)
 
 
 def _database_name(text: str) -> object:
-    from skipjack.interop.miopen.file_names import parse_db_name
+    from skipjack.interop.miopen import parse_db_name
 
     return parse_db_name(text)
 
 
 def _machine(text: str) -> object:
-    from skipjack.fleet.machines.registration import Registration
+    from skipjack.fleet.model import Registration
 
     name, _, host = text.partition(" ")
     return Registration(name, host)
 
 
 def _image(text: str) -> object:
-    from skipjack.fleet.images.names import check_image
+    from skipjack.fleet.images import check_image
 
     return check_image(text)
 
@@ -81,13 +82,13 @@ def _slurm(text: str) -> object:
 
 
 def _config_key(text: str) -> object:
-    from skipjack.core.config import Config
+    from skipjack.core import Config
 
     return Config.from_key(text).key
 
 
 def _config_text(text: str) -> object:
-    from skipjack.fleet.release.results.config_text import config_of
+    from skipjack.fleet.release.results import config_of
 
     return config_of(text)
 

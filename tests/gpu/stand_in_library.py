@@ -6,8 +6,8 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from skipjack.core.device import Device
-from skipjack.gpu.driver import Gpu, GpuError
+from skipjack.core import Device
+from skipjack.gpu import Gpu, GpuError
 
 
 class Function:

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skipjack.errors import SkipjackError
-from skipjack.gpu.artifact import ABI, MAGIC, Argument, GpuArtifact, KernelAbi, pack, unpack
+from skipjack.gpu import ABI, Argument, GpuArtifact, KernelAbi, pack, unpack
+from skipjack.gpu.artifact import MAGIC
 
 counts = st.integers(0, 2**31 - 1)
 texts = st.text(max_size=20)
@@ -62,7 +63,7 @@ def test_a_part_of_one_is_damaged(artifact: GpuArtifact, data: st.DataObject) ->
 
 @given(st.binary(max_size=100).filter(lambda data: not data.startswith(MAGIC)))
 def test_other_bytes_are_no_artifact(data: bytes) -> None:
-    with pytest.raises(SkipjackError, match="no GPU artifact"):
+    with pytest.raises(SkipjackError, match="not a GPU artifact"):
         unpack(data)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from stand_in_library import StandIn, chosen, put, succeed, words
 
-from skipjack.gpu.cuda import CudaDriver, CudaGpu, LaunchAttribute, LaunchConfig, launch_config
-from skipjack.gpu.driver import GpuError, LaunchShape
+from skipjack.gpu import CudaGpu, GpuError, LaunchShape, launch_config
+from skipjack.gpu.cuda import CudaDriver, LaunchAttribute, LaunchConfig
 from skipjack.gpu.stream import Arguments
 
 ATTRIBUTES = {16: 132, 38: 50 << 20, 75: 9, 76: 0, 97: 227 << 10}
@@ -107,7 +107,7 @@ def test_errors_say_whether_the_context_is_lost(code: int, fault: bool, memory: 
 
 def test_too_little_memory_says_how_much_there_is() -> None:
     gpu, _ = opened(cuMemAlloc_v2=2)
-    with pytest.raises(GpuError, match="12345 bytes are asked of sm_90/132") as caught:
+    with pytest.raises(GpuError, match="12345 bytes were requested; sm_90/132") as caught:
         gpu.allocate(12345)
     assert caught.value.out_of_memory
 
@@ -127,7 +127,7 @@ def test_a_driver_without_a_function_is_too_old() -> None:
             return super().__getattr__(name)
 
     gpu = CudaDriver(Old(cuDeviceGetAttribute=chosen(ATTRIBUTES))).open(0)
-    with pytest.raises(GpuError, match="has no cuLaunchKernelEx: a newer one is needed"):
+    with pytest.raises(GpuError, match="has no cuLaunchKernelEx: install a newer"):
         gpu.launch(1, LaunchShape((1, 1, 1), 32), [])
 
 
@@ -230,7 +230,7 @@ def test_descriptors_are_filled_as_tritons_launcher_does() -> None:
 
 def test_a_descriptor_that_cannot_be_says_why() -> None:
     gpu, _ = opened(cuTensorMapEncodeTiled=1)
-    with pytest.raises(GpuError, match="the last stride is 1"):
+    with pytest.raises(GpuError, match="stride must be 1"):
         gpu.tensor_map(0, (512, 256), (1, 512), META)
     with pytest.raises(GpuError, match=r"no descriptor for shape \[512, 256\].*it was a test"):
         gpu.tensor_map(0, (512, 256), (256, 1), META)

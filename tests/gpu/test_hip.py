@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from stand_in_library import StandIn, put
 
-from skipjack.gpu.driver import GpuError, LaunchShape
-from skipjack.gpu.hip import HipDriver
-from skipjack.gpu.kfd import arch_of, read_nodes
+from skipjack.gpu import GpuError, HipDriver, LaunchShape, read_nodes
+from skipjack.gpu.hip import arch_of
 
 
 @pytest.mark.parametrize(
@@ -63,7 +62,7 @@ def test_a_gpu_is_found_in_the_list_by_its_bus(nodes: Path) -> None:
     (device,) = made.devices()
     assert (device.kind, device.name, device.model) == ("hip", "gfx942/304", "AMD Test")
     assert made.version() == (6, 4)
-    with pytest.raises(GpuError, match=r"at 0000:c2:00\.0 is not among those in"):
+    with pytest.raises(GpuError, match=r"at 0000:c2:00\.0 is not listed in"):
         driver(nodes, b"0000:C2:00.0")[0].devices()
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skipjack.errors import SkipjackError
-from skipjack.gpu.plan import (
+from skipjack.gpu import (
     Descriptor,
     Fill,
     Launch,

@@ -9,7 +9,8 @@ import pytest
 
 import skipjack
 from skipjack.errors import UsageError
-from skipjack.gpu.triton_compiler import GpuBuildError, collected_calls, explained
+from skipjack.gpu import GpuBuildError, collected_calls
+from skipjack.gpu.triton_compiler import explained
 
 CALLS = (r"triton\.compile\(", r"ASTSource\(", r"\.warmup\(", r"AsyncCompileMode\(")
 

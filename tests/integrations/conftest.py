@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from skipjack import operations, plugins
-from skipjack.integrations import gpu_timing, triton_file
+from skipjack.integrations.triton import call_session, user_solver
 from skipjack.solvers import registry
 
 
@@ -34,7 +34,7 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     add_one.device_caches.clear()  # kernels that another test's GPU holds
     with gpu(by_block) as fake:
         timer = FakeTimer(fake)
-        monkeypatch.setattr(gpu_timing, "LaunchTimer", lambda graphs: timer)
+        monkeypatch.setattr(call_session, "LaunchTimer", lambda graphs: timer)
         yield Rig(fake, timer)
 
 
@@ -43,7 +43,7 @@ def fresh_registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Kernels that a test registers are gone after it."""
     monkeypatch.setattr(operations.registry, "_known", dict(operations.registry._known))
     monkeypatch.setattr(registry, "_known", dict(registry._known))
-    monkeypatch.setattr(triton_file, "_known", {})
+    monkeypatch.setattr(user_solver, "_known", {})
     monkeypatch.setattr(plugins, "_loaded", {})
     monkeypatch.setenv(plugins.VARIABLE, "")
     yield

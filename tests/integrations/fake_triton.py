@@ -14,7 +14,7 @@ from typing import Any
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
-from skipjack.integrations.gpu_timing import Shot
+from skipjack.integrations.triton.call_session import TimedLaunch
 
 Cost = Callable[[Any, Sequence[Any]], float]
 
@@ -63,13 +63,13 @@ class FakeTimer:
         self.sampled: list[int] = []
         """Blocks of the launches that were timed."""
 
-    def ready(self, shot: Shot) -> Shot:
+    def ready(self, shot: TimedLaunch) -> TimedLaunch:
         return shot
 
     def synchronize(self) -> None:
         return
 
-    def sample(self, shots: Mapping[int, Shot], order: Sequence[int]) -> Mapping[int, float]:
+    def sample(self, shots: Mapping[int, TimedLaunch], order: Sequence[int]) -> Mapping[int, float]:
         times = {}
         for name in order:
             shots[name].before()

@@ -19,7 +19,7 @@ from typer.testing import CliRunner  # noqa: E402
 import skipjack  # noqa: E402
 from skipjack.bank import FILE_NAME, Bank, BankEntry  # noqa: E402
 from skipjack.cli.main import app  # noqa: E402
-from skipjack.core.trial import Status  # noqa: E402
+from skipjack.core import Status  # noqa: E402
 from skipjack.errors import SkipjackError  # noqa: E402
 from skipjack.ledger import Ledger  # noqa: E402
 
@@ -40,7 +40,7 @@ def statuses(directory: Path) -> Mapping[int, set[Status]]:
 
 
 def block_of(text: str) -> int:
-    from skipjack.core.config import Config
+    from skipjack.core import Config
 
     return int(Config.from_key(text)["BLOCK"])
 

@@ -8,14 +8,10 @@ pytest.importorskip("triton")
 pytest.importorskip("torch")
 from autotune_rig import THREE, config
 
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
-from skipjack.core.protocol import call_protocol
-from skipjack.core.trial import Status, Trial
-from skipjack.integrations.autotune_results import AutotunePlace, KnownCall
-from skipjack.integrations.call_choices import ListedChoices
-from skipjack.integrations.triton_configs import config_text
+from skipjack.core import Config, Device, Problem, Status, Trial, call_protocol
+from skipjack.integrations.triton.choices import ListedChoices
+from skipjack.integrations.triton.configs import config_text
+from skipjack.integrations.triton.results import AutotunePlace, KnownCall
 
 PLACE = AutotunePlace(
     Problem("autotune", (), "", (("source", "00"),), shape_text="add_one"),

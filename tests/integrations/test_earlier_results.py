@@ -14,11 +14,8 @@ from typing import Any
 import pytest
 
 import earlier_ledgers
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
-from skipjack.core.protocol import call_protocol
-from skipjack.core.trial import Status
-from skipjack.integrations.autotune_results import (
+from skipjack.core import Device, Problem, Status, call_protocol
+from skipjack.integrations.triton.results import (
     SOLVER,
     VERSION,
     AutotunePlace,
@@ -70,8 +67,8 @@ def test_a_kernel_is_not_timed_again(
     pytest.importorskip("triton")
     from autotune_rig import config, tuned
 
-    from skipjack.integrations.call_identity import EARLIER_PROTOCOL
-    from skipjack.integrations.triton_configs import config_text
+    from skipjack.integrations.triton.configs import config_text
+    from skipjack.integrations.triton.tuned_call import EARLIER_PROTOCOL
 
     rig.call(tuned([config(64), config(32)]))
     with closing(sqlite3.connect(user_dir / "ledger.sqlite")) as ledger:

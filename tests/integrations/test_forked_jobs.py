@@ -8,8 +8,8 @@ import threading
 import time
 from pathlib import Path
 
-from skipjack.core.trial import Status
-from skipjack.integrations.forked_jobs import run_jobs
+from skipjack.core import Status
+from skipjack.integrations.triton.builds import run_jobs
 
 
 def crash() -> None:

@@ -11,7 +11,7 @@ pytest.importorskip("triton")
 
 from triton.runtime import driver
 
-from skipjack.integrations.gpu_timing import LaunchTimer, Shot
+from skipjack.integrations.triton.call_session import LaunchTimer, TimedLaunch
 
 
 class Story:
@@ -63,8 +63,10 @@ class Story:
     def get_device_interface(self) -> Any:
         return self
 
-    def shot(self) -> Shot:
-        return Shot(*(lambda s=s: self.steps.append(s) for s in ("launch", "before", "after")))
+    def shot(self) -> TimedLaunch:
+        return TimedLaunch(
+            *(lambda s=s: self.steps.append(s) for s in ("launch", "before", "after"))
+        )
 
 
 @pytest.fixture

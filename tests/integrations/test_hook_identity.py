@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from skipjack.integrations.hook_identity import hook_text
+from skipjack.integrations.triton.identity import hook_text
 
 Hook = Callable[[Any], object]
 
@@ -112,7 +112,7 @@ def test_builtins_are_known_by_their_names() -> None:
 
 def test_every_process_gives_a_hook_the_same_text(tmp_path: Path) -> None:
     file = tmp_path / "program.py"
-    source = "from skipjack.integrations.hook_identity import hook_text\nimport pathlib, sys\n"
+    source = "from skipjack.integrations.triton.identity import hook_text\nimport pathlib, sys\n"
     file.write_text(f"{source}{SOURCE}    pathlib.Path(scaled)\nprint(hook_text(hook))\n")
     said = {
         subprocess.run(

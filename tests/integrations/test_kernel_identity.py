@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("triton")
 
-from skipjack.integrations.kernel_identity import function_text
+from skipjack.integrations.triton.identity import function_text
 
 SOURCE = '''
 import triton

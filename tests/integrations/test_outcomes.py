@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from skipjack.core.trial import Status
-from skipjack.integrations.outcomes import failed_build, failed_launch
+from skipjack.core import Status
+from skipjack.integrations.triton.tuned_call import failed_build, failed_launch
 
 
 class CompilationError(Exception):

@@ -10,15 +10,9 @@ import pytest
 from torch_decisions import decision
 
 from skipjack.errors import NewerFormatError, SkipjackError
-from skipjack.integrations.torch import TorchStatus, read_result
-from skipjack.integrations.torch.program_times import ProgramRecords
-from skipjack.integrations.torch.result_file import (
-    ProgramFacts,
-    ProgramTime,
-    ResultFile,
-    call_key,
-)
-from skipjack.integrations.torch.results import ProgramResults, ResultWish
+from skipjack.integrations.torch.outcomes import ResultRequest, TorchStatus, call_key, read_result
+from skipjack.integrations.torch.outcomes.program_results import ProgramRecords, ProgramResults
+from skipjack.integrations.torch.outcomes.result_file import ProgramFacts, ProgramTime, ResultFile
 
 FACTS = ProgramFacts(("python", "train.py"), "/where", 4242, "incremental", "RL,GA")
 
@@ -112,7 +106,7 @@ def test_programs_are_known_by_command_and_directory(tmp_path: Path) -> None:
 
 @pytest.fixture
 def results(tmp_path: Path, user_dir: Path) -> ProgramResults:
-    return ProgramResults(ResultWish("db"), tmp_path, ("python", "train.py"))
+    return ProgramResults(ResultRequest("db"), tmp_path, ("python", "train.py"))
 
 
 def written(folder: Path) -> list[Path]:
@@ -138,7 +132,7 @@ def test_a_search_is_told_without_being_asked(results: ProgramResults, tmp_path:
 
 
 def test_the_second_run_knows_what_the_first_took(tmp_path: Path, user_dir: Path) -> None:
-    wish, command = ResultWish("db", is_asked_for=True), ("python", "train.py")
+    wish, command = ResultRequest("db", is_asked_for=True), ("python", "train.py")
     first = ProgramResults(wish, tmp_path, command)
     first.take(decision(1, TorchStatus.VENDOR, is_ours=False))
     first.end()
@@ -153,9 +147,9 @@ def test_the_second_run_knows_what_the_first_took(tmp_path: Path, user_dir: Path
 def test_a_folder_that_cannot_be_written_to_is_one_warning(
     user_dir: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    wish = ResultWish("incremental", is_asked_for=True)
+    wish = ResultRequest("incremental", is_asked_for=True)
     results = ProgramResults(wish, tmp_path / "missing", ("python",))
     results.take(decision(1))
     results.end()
     results.end()
-    assert caplog.text.count("the result file cannot be written") == 1
+    assert caplog.text.count("cannot write the result file") == 1

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from processes import PATIENCE_S
-from skipjack.integrations.torch import TorchDecision, TorchStatus
-from skipjack.integrations.torch.dumping import CountedCalls, TorchDump
+from skipjack.integrations.torch.outcomes import TorchDecision, TorchStatus
+from skipjack.integrations.torch.program_dump import CountedCalls, TorchDump
 from skipjack.native import cpu
 from skipjack.runtime.dumps import DumpedProblem, PassedCalls, read_dump, read_passed
 from skipjack.settings import load_settings
@@ -89,7 +89,7 @@ def test_what_has_no_operation_is_counted_apart(
 def test_it_is_written_while_the_program_runs(
     dump: TorchDump, counters: Counters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skipjack.integrations.torch.dumping._FLUSH_S", 0.01)
+    monkeypatch.setattr("skipjack.integrations.torch.program_dump._FLUSH_S", 0.01)
     counters.calls = [CountedCalls(decided(MATMUL), 1)]
     dump._start_thread()
     try:
@@ -108,7 +108,7 @@ import multiprocessing, os, sys
 from pathlib import Path
 sys.path[:0] = {path!r}
 from test_torch_dump import Counters, decided, CountedCalls, MATMUL
-from skipjack.integrations.torch.dumping import start_dump
+from skipjack.integrations.torch.program_dump import start_dump
 
 counters = Counters()
 counters.calls = [CountedCalls(decided(MATMUL), 10)]
@@ -157,7 +157,7 @@ def test_operations_that_are_not_hooked_are_counted_and_timed(tmp_path: Path) ->
     program = tmp_path / "program.py"
     program.write_text(
         "import torch\n"
-        "from skipjack.integrations.torch.other_calls import OtherCalls\n"
+        "from skipjack.integrations.torch.program_dump import OtherCalls\n"
         "others = OtherCalls(['aten::mm'])\n"
         "others.start()\n"
         "x = torch.ones(4, 5, requires_grad=True)\n"
@@ -197,7 +197,7 @@ class Rows(torch.utils.data.Dataset):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    skipjack.torch.enable("incremental", seconds=0.5)
+    skipjack.integrations.torch.activation.enable("incremental", seconds=0.5)
     torch.manual_seed(1)
     model = torch.nn.Linear(5, 2)
     for x, y in torch.utils.data.DataLoader(Rows(), batch_size=4, num_workers=2):

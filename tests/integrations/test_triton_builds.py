@@ -11,12 +11,11 @@ pytest.importorskip("torch")
 from autotune_rig import Rig, add_one, config, tuned  # noqa: E402
 from triton import knobs  # noqa: E402
 
-from skipjack.core.trial import Status  # noqa: E402
-from skipjack.gpu import triton_compiler  # noqa: E402
-from skipjack.gpu.triton_compiler import GpuBuildError, compile_source  # noqa: E402
-from skipjack.integrations import triton_builds  # noqa: E402
-from skipjack.integrations.triton_builds import build  # noqa: E402
-from skipjack.integrations.tuned_call import TunedCall  # noqa: E402
+from skipjack.core import Status  # noqa: E402
+from skipjack.gpu import GpuBuildError, compile_source, triton_compiler  # noqa: E402
+from skipjack.integrations.triton import builds  # noqa: E402
+from skipjack.integrations.triton.builds import build  # noqa: E402
+from skipjack.integrations.triton.tuned_call import TunedCall  # noqa: E402
 
 SIGNATURE = {"x": "*fp32", "y": "*fp32", "n": "i32", "BLOCK": "constexpr"}
 WHOLE = [["tt.divisibility", 16]]
@@ -59,8 +58,8 @@ def test_what_this_process_holds_is_not_compiled_again(
         counts.append(len(jobs))
         return original(jobs, workers, timeout_s)
 
-    original = triton_builds.run_jobs
-    monkeypatch.setattr(triton_builds, "run_jobs", run_jobs)
+    original = builds.run_jobs
+    monkeypatch.setattr(builds, "run_jobs", run_jobs)
     call = call_of(rig)
     build(call, {"a": config(32)}, workers=2)
     build(call, {"a": config(32), "b": config(16)}, workers=2)
@@ -72,7 +71,7 @@ def test_without_a_way_to_collect_they_are_compiled_here(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert triton_compiler.can_collect()
-    monkeypatch.setattr(triton_builds, "can_collect", lambda: False)
+    monkeypatch.setattr(builds, "can_collect", lambda: False)
     built = build(call_of(rig), {"odd": config(100), "even": config(128)}, workers=2)
     assert (built["odd"].status, built["even"].status) == (Status.BUILD_ERROR, Status.OK)
     assert "power of 2" in built["odd"].reason

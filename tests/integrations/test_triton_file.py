@@ -9,16 +9,12 @@ import pytest
 pytest.importorskip("triton")
 
 from skipjack import operations, plugins, solvers
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
-from skipjack.core.space import Countable
-from skipjack.core.trial import Candidate, Status
+from skipjack.core import Candidate, Config, Countable, Device, Problem, Status
 from skipjack.errors import UsageError
-from skipjack.execute.build_pool import BuildPool
-from skipjack.integrations.triton_file import is_user_kernel, load_user_kernel
-from skipjack.integrations.user_solver import ListedSpace
-from skipjack.solvers.gpu.triton_solver import TritonSolver
+from skipjack.execute.pool import BuildPool
+from skipjack.integrations.triton import is_user_kernel, load_user_kernel
+from skipjack.integrations.triton.configs import ListedSpace
+from skipjack.solvers.gpu.triton import TritonSolver
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "triton" / "my_softmax.py"
 HOPPER = Device("cuda", "sm_90", 132)
@@ -196,7 +192,7 @@ def test_the_example_builds_for_both_vendors() -> None:
 def test_what_is_wrong_is_told_in_one_sentence(file: Path) -> None:
     with pytest.raises(UsageError, match="there is no file"):
         load_user_kernel("nowhere.py::scale", ["4"])
-    with pytest.raises(UsageError, match="no function 'skale'; with adapters are scale"):
+    with pytest.raises(UsageError, match="no function 'skale'; functions with adapters: scale"):
         load_user_kernel(f"{file}::skale", ["4"])
     with pytest.raises(UsageError, match=r"no adapter for blocks: call skipjack\.triton_kernel"):
         load_user_kernel(f"{file}::blocks", ["4"])
@@ -204,7 +200,7 @@ def test_what_is_wrong_is_told_in_one_sentence(file: Path) -> None:
         load(file, "4x4")
     with pytest.raises(UsageError, match="is not a shape"):
         load(file, "large")
-    with pytest.raises(UsageError, match="needs a shape: give --shapes n"):
+    with pytest.raises(UsageError, match="needs a shape: add --shapes n"):
         load(file)
     with pytest.raises(UsageError, match="unknown dtype 'f64'"):
         load(file, "4", dtype="f64")
@@ -221,16 +217,16 @@ def test_what_is_wrong_is_told_in_one_sentence(file: Path) -> None:
         ('("f32", "f16")', '"f16"', r'dtypes=\("f16",\)'),
         ('shape=("n",)', 'shape="n"', r'shape=\("n",\)'),
         ('inputs={"x": ("n",)}', 'inputs={"x": "n"}', "gives 'x' the axes 'n'"),
-        ('inputs={"x": ("n",)}', 'inputs={"x": ("m",)}', "axis 'm', .* needs m; there are n"),
+        ('inputs={"x": ("n",)}', 'inputs={"x": ("m",)}', "axis 'm', .* needs m; known names are n"),
         ('outputs={"y"', 'outputs={"y:f31"', "unknown dtype 'f31'"),
         ("grid=blocks", "grid=(1, 1, 1, 1)", "one to three numbers of blocks"),
         ("grid=blocks", "grid=()", "one to three numbers of blocks"),
-        ("grid=blocks", 'grid=("m",)', "'m' in its grid, .* needs m; there are BLOCK, n"),
+        ("grid=blocks", 'grid=("m",)', "'m' in its grid, .* needs m; known names are BLOCK, n"),
         ('"factor": 2.5', '"factor": "half"', "argument 'factor' as 'half', .* needs half"),
         ("lambda x: 2.5", "lambda z: 2.5", "reference that does not take 'x'"),
         ("lambda x: 2.5", "lambda x, m: m", "reference that takes 'm': .*sizes .*(n)"),
         ('outputs={"y"', 'outputs={"x"', "names tensor 'x' twice"),
-        ("    scale,\n", "    blocks,\n", "blocks is no function made by triton.jit"),
+        ("    scale,\n", "    blocks,\n", "blocks is not a function made by triton.jit"),
     ],
 )
 def test_an_adapter_that_cannot_work_is_refused_when_it_is_read(
@@ -283,7 +279,7 @@ def test_a_text_among_the_constants_has_quotes_of_its_own(file: Path) -> None:
     [
         (
             '{"ACT": "relu"}',
-            "'ACT' as 'relu', .*there are .*a text has quotes of its own: \"'relu'\"",
+            "'ACT' as 'relu', .*known names are .*a string needs quotes of its own: \"'relu'\"",
         ),
         ("{}", "does not say what 'ACT' is: give it in constants, as .*'relu'"),
     ],
@@ -297,11 +293,14 @@ def test_a_text_without_them_is_told_so(file: Path, constants: str, complaint: s
 @pytest.mark.parametrize(
     ("grid", "complaint"),
     [
-        ("lambda at: 7", "the grid of scale is 7: give one to three"),
-        ("lambda at: ()", r"the grid of scale is \(\): give one to three"),
-        ("lambda at: (1, 2, 3, 4)", "give one to three"),
-        ('lambda at: (at["m"],)', "the grid of scale asks for 'm'; there are n, BLOCK, num_warps"),
-        ('lambda at: (at["n"] / 2,)', "the grid of scale is 500.0 and no whole number"),
+        ("lambda at: 7", "the grid of scale is 7: write one to three"),
+        ("lambda at: ()", r"the grid of scale is \(\): write one to three"),
+        ("lambda at: (1, 2, 3, 4)", "write one to three"),
+        (
+            'lambda at: (at["m"],)',
+            "the grid of scale needs 'm', which is not one of n, BLOCK, num_warps",
+        ),
+        ('lambda at: (at["n"] / 2,)', "the grid of scale is 500.0, which is not a whole number"),
     ],
 )
 def test_a_grid_that_is_none_is_told_in_one_sentence(file: Path, grid: str, complaint: str) -> None:

@@ -10,11 +10,9 @@ pytest.importorskip("triton")
 pytest.importorskip("torch")
 from autotune_rig import Rig, by_block, config, tuned
 
-from skipjack.core.config import Config
-from skipjack.core.trial import Status
-from skipjack.integrations.outcomes import GpuLostError
-from skipjack.integrations.triton_session import LaunchTools, TritonSession
-from skipjack.integrations.tuned_call import TunedCall
+from skipjack.core import Config, Status
+from skipjack.integrations.triton.call_session import LaunchTools, TritonSession
+from skipjack.integrations.triton.tuned_call import GpuLostError, TunedCall
 
 
 def session_of(rig: Rig, *blocks: int, samples: int = 2) -> tuple[TritonSession, list[int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skipjack.integrations.torch import TorchDecision, TorchStatus
+from skipjack.integrations.torch.outcomes import TorchDecision, TorchStatus
 
 
 def decision(

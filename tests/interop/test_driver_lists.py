@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.core.problem import Problem
+from skipjack.core import Problem
 from skipjack.interop import NotApplicable, driver_line, parse_driver, without_comment
 
 _BESIDE = Path(__file__).parents[3] / "shared" / "data" / "driver"

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from skipjack.core.problem import Problem
+from skipjack.core import Problem
 from skipjack.errors import ProblemError
 from skipjack.interop import Defaults, NotApplicable, parse_driver
 from skipjack.operations import get, parse
@@ -68,10 +68,10 @@ def test_other_batch_normalisations_are_not_applicable(line: str, text: str, rea
 @pytest.mark.parametrize(
     ("flags", "complaint"),
     [
-        ("-F 3", "flag -F wants a whole number from 0 to 2"),
-        ("-m 2", "flag -m wants a whole number from 0 to 1"),
-        ("-L NCWH", "layout is one of"),
-        ("-L NCDHW", "layout NCDHW does not go with in_d 0"),
+        ("-F 3", "flag -F is 3; it must be from 0 to 2"),
+        ("-m 2", "flag -m is 2; it must be from 0 to 1"),
+        ("-L NCWH", "layout is 'NCWH'; it must be one of"),
+        ("-L NCDHW", "layout NCDHW contradicts in_d 0"),
         ("-k 5", "unknown flag -k"),
     ],
 )
@@ -129,9 +129,9 @@ def test_poolings_have_texts(line: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("flags", "complaint"),
     [
-        ("-y 115", "the window covers 115 pixels along h, more than the padded image's 112"),
-        ("-m min", "flag -m is max, avg or avg_in"),
-        ("-L NCDHW", "the layout is NCHW or NHWC"),
+        ("-y 115", "the window covers 115 pixels along h, but the padded image has only 112"),
+        ("-m min", "flag -m is 'min'; it must be max, avg or avg_in"),
+        ("-L NCDHW", "the layout is 'NCDHW'; it must be NCHW or NHWC"),
         ("-g 2", "unknown flag -g"),
         ("-W 4x8", "-n"),
     ],
@@ -191,9 +191,9 @@ def test_column_major_matrices_are_the_transposed_product_of_the_same_arrays() -
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("gemm -m 0", "flag -m wants a whole number of at least 1"),
-        ("gemm --alpha much", "--alpha wants a finite number, 'much' is none"),
-        ("gemm -B inf", "--beta wants a finite number, 'inf' is none"),
+        ("gemm -m 0", "flag -m is 0; it must be at least 1"),
+        ("gemm --alpha much", "--alpha is 'much'; it must be a finite number"),
+        ("gemm -B inf", "--beta is 'inf'; it must be a finite number"),
         ("gemm --a_x 4", "unknown flag --a_x"),
         ("gemmfp64", "no base 'gemmfp64'; did you mean gemmfp16?"),
     ],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skipjack.core.problem import Problem
+from skipjack.core import Problem
 from skipjack.errors import ProblemError, UsageError
 from skipjack.interop import Defaults, parse_driver
 
@@ -44,21 +44,21 @@ def test_a_contradiction_is_refused(asked: Defaults, complaint: str) -> None:
     [
         ("-n", "flag -n has no value"),
         ("-n -c 3", "flag -n has no value"),
-        ("-n eight", "flag -n wants a whole number, 'eight' is none"),
-        ("--batchsize 8.0", "flag --batchsize wants a whole number, '8.0' is none"),
-        ("-n 0", "flag -n wants a whole number of at least 1, 0 is not"),
-        ("-p -1", "flag -p wants a whole number of at least 0, -1 is not"),
-        ("-u 0", "flag -u wants"),
-        (f"-n {'9' * 5000}", "flag -n wants"),
-        ("-F 8", "flag -F wants a whole number from 0 to 7, 8 is not"),
-        ("--in_h=5", "--in_h=5 is one word; the driver wants two: --in_h 5"),
+        ("-n eight", "flag -n is 'eight'; it must be an integer"),
+        ("--batchsize 8.0", "flag --batchsize is '8.0'; it must be an integer"),
+        ("-n 0", "flag -n is 0; it must be at least 1"),
+        ("-p -1", "flag -p is -1; it must be at least 0"),
+        ("-u 0", "flag -u is 0; it must be"),
+        (f"-n {'9' * 5000}", "it must be an integer"),
+        ("-F 8", "flag -F is 8; it must be from 0 to 7"),
+        ("--in_h=5", "--in_h=5 is one word; write two: --in_h 5"),
         ("--in_hh 5", "unknown flag --in_hh; did you mean --in_h?"),
         ("-forw 1", "unknown flag -forw; did you mean --forw?"),
         ("-A 5", "unknown flag -A"),
-        ("-n 5 6", "'6' stands where a flag should"),
-        ("-m convolve", "flag -m is conv or trans, 'convolve' is none of them"),
-        ("-z full", "flag -z is default, same or valid, 'full' is none of them"),
-        ("-_ 4", "flag -_ is 2 or 3, '4' is none of them"),
+        ("-n 5 6", "'6' is where a flag should be"),
+        ("-m convolve", "flag -m is 'convolve'; it must be conv or trans"),
+        ("-z full", "flag -z is 'full'; it must be default, same or valid"),
+        ("-_ 4", "flag -_ is '4'; it must be 2 or 3"),
     ],
 )
 def test_a_wrong_flag_is_named(flags: str, complaint: str) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from skipjack.errors import ProblemError
 from skipjack.interop import is_driver_line, without_comment
-from skipjack.interop.driver_words import Command, find_command
+from skipjack.interop.driver import Command, find_command
 
 WANTED = Command("conv", ("-n", "8", "-c", "64", "-F", "1"))
 
@@ -64,9 +64,9 @@ def test_a_text_with_a_blank_or_the_drivers_name_is_one(text: str) -> None:
     [
         ("MIOpenDriver", "no base"),
         ("./bin/MIOpenDriver -n 8", "no base"),
-        ("matmul:64x64x64 and more", "neither a problem's key"),
-        ("matmul:64x64x64 -n 8", "neither a problem's key"),
-        ("", "neither a problem's key"),
+        ("matmul:64x64x64 and more", "neither the key of a problem"),
+        ("matmul:64x64x64 -n 8", "neither the key of a problem"),
+        ("", "neither the key of a problem"),
     ],
 )
 def test_a_line_without_a_command_is_refused(line: str, complaint: str) -> None:

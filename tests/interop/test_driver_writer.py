@@ -4,11 +4,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from skipjack.core.problem import Problem
+from skipjack.core import Problem
 from skipjack.errors import ProblemError, UsageError
 from skipjack.interop import driver_line, parse_driver
-from skipjack.operations import parse
-from skipjack.operations.convolution import CONVOLUTIONS, Convolution
+from skipjack.operations import CONVOLUTIONS, Convolution, parse
 
 HALF_OR_WHOLE = ("f32", "f16", "bf16")
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skipjack.core.problem import Problem
+from skipjack.core import Problem
 from skipjack.errors import ProblemError
 from skipjack.interop import NotApplicable, is_find_db_line, parse_driver, parse_find_db
 
@@ -56,7 +56,7 @@ def test_a_name_of_a_file_before_the_key_does_not_matter() -> None:
 
 
 def test_a_key_that_contradicts_itself_is_refused_with_both_sizes() -> None:
-    with pytest.raises(ProblemError, match="a result of 29x28, but its other sizes give 28x28"):
+    with pytest.raises(ProblemError, match="its result is 29x28, but its other sizes give 28x28"):
         parse_find_db("128-28-28-3x3-256-29-28-64-1x1-1x1-1x1-0-NCHW-FP32-F=S:1,0,a")
 
 
@@ -71,11 +71,11 @@ def test_the_type_of_a_key_is_the_problems(text: str, dtype: str) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (("FP32", "INT8"), "it is i8"),
+        (("FP32", "INT8"), "its dtype is i8"),
         (("FP32", "INT8INT8INT32"), "int8int8int32"),
         (("-0-", "-1-"), "a bias"),
         (("FP32-F", "FP32-F_ciFP8"), "casts"),
-        (("NCHW", "NCHW-NHWC-NCHW"), "alike"),
+        (("NCHW", "NCHW-NHWC-NCHW"), "must have the layout"),
     ],
 )
 def test_what_is_not_computed_here_is_not_applicable(change: tuple[str, str], reason: str) -> None:
@@ -88,11 +88,11 @@ def test_what_is_not_computed_here_is_not_applicable(change: tuple[str, str], re
     ("text", "match"),
     [
         ("128-28-28-3x3-256-28-28-64-1x1-0x1-1x1-0-NCHW-FP32-F", "stride"),
-        ("128-28-28-3x3-256-28-28-64-1x1-1x1-1x1-0-ABCD-FP32-F", "no layout"),
-        ("128-28-28-3x3-256-28-28-64-1x1-1x1-1x1-0-NCDHW-FP32-F", "no layout"),
-        ("128-28-28-3x3-256-28-28-64-1x1x1-1x1-1x1-0-NCHW-FP32-F", "two axes"),
+        ("128-28-28-3x3-256-28-28-64-1x1-1x1-1x1-0-ABCD-FP32-F", "not a layout"),
+        ("128-28-28-3x3-256-28-28-64-1x1-1x1-1x1-0-NCDHW-FP32-F", "not a layout"),
+        ("128-28-28-3x3-256-28-28-64-1x1x1-1x1-1x1-0-NCHW-FP32-F", "mixes two and three"),
         (f"{'9' * 30}-28-28-3x3-256-28-28-64-1x1-1x1-1x1-0-NCHW-FP32-F", "larger than any memory"),
-        ("128-28-28-3x3-256-28-28-64", "is no key of a find-db"),
+        ("128-28-28-3x3-256-28-28-64", "is not a key of a find-db"),
         ("128-28-28-3x3-256-28-28-64-1x1-1x1-1x1-0-NCHW-FP32-F_g3", "do not divide"),
         ("2x10x1x1x1x1x1x1x26x1x0x0x0x1x1x0x1x1x0x0x1xNCHWxFP32xB=S:2", "perf-db"),
     ],

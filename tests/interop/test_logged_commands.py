@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.app.problem_lists import Placement, read_placed
+from skipjack.app import Placement
+from skipjack.app.problems import read_placed
 from skipjack.errors import UsageError
 from skipjack.interop import Defaults, find_tune_command, is_own_message, problem_text, read_text
 from skipjack.operations import parse
@@ -55,10 +56,10 @@ def test_options_of_a_command_are_of_its_problems() -> None:
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("skipjack tune add:8 --budget 4", "only problems and --device"),
-        ("skipjack tune add:8 --threads two", "give a whole number"),
-        ("skipjack tune 'add:8", "not a command"),
-        ("skipjack tune mine:8 --plugin ops.py", "names --plugin ops.py: give that, too"),
+        ("skipjack tune add:8 --budget 4", "only have problems and --device"),
+        ("skipjack tune add:8 --threads two", "give an integer"),
+        ("skipjack tune 'add:8", "cannot parse the command"),
+        ("skipjack tune mine:8 --plugin ops.py", "has --plugin ops.py; add this option"),
     ],
 )
 def test_what_cannot_be_read_is_told(line: str, complaint: str) -> None:

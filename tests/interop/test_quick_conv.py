@@ -3,14 +3,19 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skipjack.core.dtypes import DTYPES
-from skipjack.core.problem import Problem
+from skipjack.core import DTYPES, Problem
 from skipjack.errors import SkipjackError
-from skipjack.interop import NotApplicable, parse_driver, parse_find_db
-from skipjack.interop.driver_flags import CONV
-from skipjack.interop.quick_conv import QuickConv, quick_command, quick_find_db, quick_key
-from skipjack.operations import parse
-from skipjack.operations.convolution import DIRECTIONS
+from skipjack.interop import (
+    CONV,
+    NotApplicable,
+    QuickConv,
+    parse_driver,
+    parse_find_db,
+    quick_command,
+    quick_find_db,
+    quick_key,
+)
+from skipjack.operations import DIRECTIONS, parse
 
 _SIZES = st.one_of(
     st.integers(0, 40).map(str),

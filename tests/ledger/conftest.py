@@ -1,4 +1,4 @@
-"""A clock that ticks by itself, and small records to write down."""
+"""A clock that ticks with every call, and small records."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.core.problem import Problem
-from skipjack.core.study import Study
+from skipjack.core import Problem, Study
 from skipjack.ledger import Ledger
 from skipjack.storage import Clock
 

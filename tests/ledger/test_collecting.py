@@ -1,4 +1,4 @@
-"""A ledger lets go of what nothing needs, and stays a ledger."""
+"""A ledger deletes rows that nothing needs, and stays valid."""
 
 import sqlite3
 from contextlib import closing
@@ -8,24 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.core.config import Config
-from skipjack.core.problem import Problem
-from skipjack.core.study import Budget, Study
-from skipjack.core.trial import Status, Trial
+from skipjack.core import Budget, Config, Problem, Status, Study, Trial
 from skipjack.ledger import (
     BuildRecord,
     CandidateKey,
     Collected,
+    DecisionRecord,
     Ledger,
     MeasurementRecord,
     MetricSamples,
-    VerdictRecord,
 )
 from skipjack.ledger.migrations import statements_of
 from skipjack.operations import parse
 from skipjack.solvers import only_solvers
 from skipjack.testing.fake_tuning import FakeContext, FakeSolver
-from skipjack.tuning import Outcome, TuneOptions
+from skipjack.tuning.study import TuneOptions, TuneOutcome
 from skipjack.tuning.tuner import run_tune
 
 PROBLEM = "matmul:8x8x8:f32"
@@ -57,8 +54,8 @@ def tried(ledger: Ledger, study: Study, *tiles: int) -> None:
 
 
 def banked(ledger: Ledger, study: Study, tile: int) -> None:
-    verdict = VerdictRecord(study.id, PROBLEM, "cpu:a/1:b", "loops", Config(tile=tile), "banked")
-    ledger.add_verdict(verdict)
+    verdict = DecisionRecord(study.id, PROBLEM, "cpu:a/1:b", "loops", Config(tile=tile), "banked")
+    ledger.add_decision(verdict)
 
 
 def collected(ledger: Ledger, *named: CandidateKey, dry_run: bool = False) -> Collected:
@@ -75,7 +72,7 @@ def opened(place: Path, at: datetime = NOW) -> Ledger:
 
 
 def check(place: Path) -> None:
-    """It is whole, rows have their parents, and nobody else can delete."""
+    """The file is valid, rows have their parents, and rows cannot be deleted otherwise."""
     with closing(sqlite3.connect(place / "ledger.sqlite")) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert not connection.execute("PRAGMA foreign_key_check").fetchall()
@@ -94,7 +91,7 @@ def test_samples_of_those_that_did_not_win_go_and_the_study_goes_on(place: Path)
         found = collected(ledger, key(3))
         assert found.rows == {"measurements": 1} and not found.artifacts
         assert [m.candidate for m in ledger.measurements(PROBLEM)] == [key(2), key(3)]
-        assert ledger.trials(STUDY.id) == before and len(ledger.verdicts()) == 1
+        assert ledger.trials(STUDY.id) == before and len(ledger.decisions()) == 1
         build = ledger.find_build(key(1), "", "cpu")
         assert build is not None, "the study may ask for it again"
         assert not collected(ledger).rows.keys() - {"measurements"}
@@ -175,6 +172,9 @@ def test_a_tuning_goes_on_after_all_was_collected(place: Path) -> None:
             assert other.collect(before=far).rows["measurements"]
         second = run_tune(context, parse("add:64"), options)
         context.ledger.close()
-    assert first.status is Outcome.BANKED and second.status in (Outcome.BANKED, Outcome.KEPT)
+    assert first.status is TuneOutcome.BANKED and second.status in (
+        TuneOutcome.BANKED,
+        TuneOutcome.KEPT,
+    )
     assert {t.config for t in first.trials}.isdisjoint(t.config for t in second.trials)
     check(place)

@@ -1,4 +1,4 @@
-"""Ledgers of earlier formats are brought up to date in place, without loss."""
+"""Ledgers of earlier formats are updated in place, without loss."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import pytest
 
 import earlier_ledgers
 from earlier_ledgers import FORMATS, PROBLEM
-from skipjack.core.config import Config
+from skipjack.core import Config
 from skipjack.errors import CorruptFileError, NewerFormatError
 from skipjack.ledger import CandidateKey, Ledger, MarkKind
-from skipjack.ledger.migrations import MIGRATIONS
+from skipjack.ledger.schema import MIGRATIONS
 
 ANSWERS = earlier_ledgers.answers()
 COMMANDS = 13
@@ -59,7 +59,7 @@ def test_a_tuning_is_read_as_before(path: Path, version: int) -> None:
         told = [
             [dict(one.config), one.status, one.value, one.reason] for one in ledger.trials(study.id)
         ]
-        verdicts = [[v.status, dict(v.config), dict(v.record)] for v in ledger.verdicts()]
+        verdicts = [[v.status, dict(v.config), dict(v.record)] for v in ledger.decisions()]
         banked = [[one.problem, one.solver, dict(one.config)] for one in ledger.banked("matmul")]
         builds = [ledger.find_source(source, "c") for source, _ in ANSWERS["builds"]]
         keys = [CandidateKey(PROBLEM, "loops", 1, Config(tile=tile).key) for tile in (4, 8)]
@@ -167,7 +167,7 @@ def test_merging_and_migrating_may_be_done_in_any_order(
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from skipjack.ledger import Ledger, format_4
+from skipjack.ledger import Ledger, migrations as format_4
 
 seen, convert = [], format_4._convert
 def convert_or_die(*row):
@@ -239,7 +239,7 @@ def test_a_damaged_schema_of_an_earlier_format_is_set_aside(tmp_path: Path, vers
     path = earlier_ledgers.make(tmp_path, version)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("DROP TABLE verdicts")
-    with pytest.raises(CorruptFileError, match="no table verdicts as ledgers have it"):
+    with pytest.raises(CorruptFileError, match="its table verdicts is missing or altered"):
         Ledger.open(tmp_path)
 
 

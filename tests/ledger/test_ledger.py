@@ -1,4 +1,4 @@
-"""What is written into a ledger can be read from it, in order."""
+"""Rows that are written to a ledger can be read from it, in order."""
 
 import math
 import sqlite3
@@ -8,22 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
-from skipjack.core.study import Study
-from skipjack.core.trial import Candidate, Status, Trial
+from skipjack.core import Candidate, Config, Device, Problem, Status, Study, Trial
 from skipjack.errors import CorruptFileError, NewerFormatError, StorageError
 from skipjack.ledger import (
     BuildRecord,
     CandidateKey,
+    DecisionRecord,
     Ledger,
     MarkKind,
     MarkRecord,
     MeasurementRecord,
     MetricSamples,
     Summary,
-    VerdictRecord,
     unit_of,
 )
 
@@ -117,7 +113,9 @@ def test_a_study_that_is_not_found_after_it_was_written_is_damage(
         )
         connection.execute("DELETE FROM epochs")
     connection.close()
-    with pytest.raises(CorruptFileError, match=r"damaged \(study .* is not found\); move it"):
+    with pytest.raises(
+        CorruptFileError, match=r"damaged \(study .* but is not found\); move the file"
+    ):
         ledger.start_study(study, 1)
 
 
@@ -156,7 +154,7 @@ def test_a_newer_solver_starts_a_study_over(ledger: Ledger, study: Study) -> Non
 
 def test_an_older_solver_is_refused_a_newer_ones_study(ledger: Ledger, study: Study) -> None:
     ledger.start_study(study, 2)
-    with pytest.raises(NewerFormatError, match="version 2 of solver loops, this is version 1"):
+    with pytest.raises(NewerFormatError, match="version 2 of solver loops, but this is version 1"):
         ledger.start_study(study, 1)
 
 
@@ -350,8 +348,8 @@ def test_a_candidate_has_a_key_with_its_solvers_version() -> None:
 # Verdicts
 
 
-def verdict(study: Study, problem: str, tile: int, status: str = "banked") -> VerdictRecord:
-    return VerdictRecord(
+def verdict(study: Study, problem: str, tile: int, status: str = "banked") -> DecisionRecord:
+    return DecisionRecord(
         study.id, problem, study.device, study.solver, Config(tile=tile), status, {"tile": tile}
     )
 
@@ -359,14 +357,14 @@ def verdict(study: Study, problem: str, tile: int, status: str = "banked") -> Ve
 def test_verdicts_come_back_oldest_first(ledger: Ledger, study: Study) -> None:
     ledger.start_study(study, 1)
     for number, problem in enumerate(["add:4:f32", "matmul:8x8x8:f32", "add:4:f32"]):
-        ledger.add_verdict(verdict(study, problem, number))
-    assert [one.record["tile"] for one in ledger.verdicts()] == [0, 1, 2]
-    assert [one.config for one in ledger.verdicts("add:4:f32")] == [Config(tile=0), Config(tile=2)]
+        ledger.add_decision(verdict(study, problem, number))
+    assert [one.record["tile"] for one in ledger.decisions()] == [0, 1, 2]
+    assert [one.config for one in ledger.decisions("add:4:f32")] == [Config(tile=0), Config(tile=2)]
 
 
 def test_a_verdict_belongs_to_a_study(ledger: Ledger, study: Study) -> None:
     with pytest.raises(StorageError, match="FOREIGN KEY"):
-        ledger.add_verdict(verdict(study, "add:4:f32", 1))
+        ledger.add_decision(verdict(study, "add:4:f32", 1))
 
 
 def test_a_verdict_has_the_outcome_of_its_run_or_in_earlier_ledgers_its_status(
@@ -391,7 +389,7 @@ def test_what_was_banked_of_an_operation_is_in_the_order_of_writing(
         ("matmul:4x4x4:f32", 4, "banked"),
         ("matmul2:4x4x4:f32", 5, "banked"),
     ]:
-        ledger.add_verdict(verdict(study, problem, tile, status))
+        ledger.add_decision(verdict(study, problem, tile, status))
     assert ledger.banked("matmul") == [
         ("matmul:4x4x4:f32", "loops", Config(tile=4), ""),
         ("matmul:8x8x8:f32", "loops", Config(tile=1), '{"tile":1}'),
@@ -405,9 +403,9 @@ def test_winners_of_another_model_of_the_name_are_told_apart(ledger: Ledger, stu
     ledger.start_study(study, 1)
     for device, tile in (("here", 1), ("there", 2)):
         banked = verdict(study, "matmul:8x8x8:f32", tile)
-        ledger.add_verdict(replace(banked, device=f"cpu:haswell/1:{device}"))
-    ledger.add_verdict(replace(banked, device="cpu:haswell/12:there"))
-    ledger.add_verdict(replace(banked, device="cpu:haswell"))
+        ledger.add_decision(replace(banked, device=f"cpu:haswell/1:{device}"))
+    ledger.add_decision(replace(banked, device="cpu:haswell/12:there"))
+    ledger.add_decision(replace(banked, device="cpu:haswell"))
     found = ledger.banked_on_namesakes("matmul", "cpu:haswell/1:here")
     assert found == [("matmul:8x8x8:f32", "loops", Config(tile=2), "")]
     assert ledger.banked_on_namesakes("matmul", "cpu:znver4/1:here") == []
@@ -428,7 +426,7 @@ def test_the_summary_counts(ledger: Ledger, study: Study) -> None:
     ledger.log_tells(study.id, TRIALS)
     ledger.add_measurements([measurement(Config(), block) for block in range(4)])
     ledger.add_mark(MarkRecord(MarkKind.FORGET, "everything", "p", "loops", 1, None, *"ics"))
-    ledger.add_verdict(verdict(study, "add:4:f32", 1))
+    ledger.add_decision(verdict(study, "add:4:f32", 1))
     assert ledger.summary() == Summary(
         devices=0, studies=1, tells=3, candidates=1, builds=0, measurements=4, marks=1, verdicts=1
     )
@@ -449,7 +447,7 @@ def test_facts_cannot_be_changed_or_deleted(ledger: Ledger, study: Study, table:
     ledger.add_build(BuildRecord("source", "c", Status.BUILD_ERROR))
     ledger.add_measurements([measurement(Config())])
     ledger.add_mark(MarkRecord(MarkKind.FORGET, "everything", "p", "loops", 1, None, *"ics"))
-    ledger.add_verdict(verdict(study, "add:4:f32", 1))
+    ledger.add_decision(verdict(study, "add:4:f32", 1))
     connection = sqlite3.connect(ledger.path)
     for statement in (f"DELETE FROM {table}", f"UPDATE {table} SET created = created"):
         with pytest.raises(sqlite3.IntegrityError, match="append-only"):

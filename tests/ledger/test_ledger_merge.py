@@ -9,20 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.study import Study
-from skipjack.core.trial import Status, Trial
+from skipjack.core import Config, Device, Status, Study, Trial
 from skipjack.errors import CorruptFileError, NewerFormatError, StorageError
 from skipjack.ledger import (
     BuildRecord,
     CandidateKey,
+    DecisionRecord,
     Ledger,
     MarkKind,
     MarkRecord,
     MeasurementRecord,
     MetricSamples,
-    VerdictRecord,
 )
 from skipjack.ledger.migrations import migrate
 
@@ -65,8 +62,8 @@ def work(directory: Path, study: Study, number: int) -> Path:
                 MarkKind.FORGET, "everything", shared.problem, "loops", 1, "{}", "i", "c", "s"
             )
         )
-        ledger.add_verdict(
-            VerdictRecord(study.id, "matmul:8x8x8:f32", "c", "loops", Config(), "banked")
+        ledger.add_decision(
+            DecisionRecord(study.id, "matmul:8x8x8:f32", "c", "loops", Config(), "banked")
         )
         return ledger.path
 
@@ -282,7 +279,7 @@ def read_all(ledger: Ledger, study: Study) -> None:
     assert [trial.config for trial in ledger.trials(study.id)][-1] == Config(tile=3)
     ledger.studies()
     ledger.devices()
-    ledger.verdicts()
+    ledger.decisions()
     ledger.banked("matmul")
     ledger.measurements("matmul:8x8x8:f32")
     ledger.marks("matmul:8x8x8:f32")
@@ -301,7 +298,7 @@ def test_what_is_passed_over_is_named_once(
         assert ledger.studies() == ledger.studies() == []
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 1
-    assert f"a row of studies that cannot be read and is passed over: {study.id}" in said[0]
+    assert f"a row of studies that cannot be read and is skipped: {study.id}" in said[0]
 
 
 def test_a_copy_without_its_write_ahead_log_is_refused(

@@ -1,4 +1,4 @@
-"""Many processes write at once, and one that is killed takes nothing committed with it."""
+"""Many processes write at once, and a killed one loses nothing that was committed."""
 
 import sqlite3
 import subprocess
@@ -6,16 +6,14 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from skipjack.core.config import Config
-from skipjack.core.study import Study
-from skipjack.core.trial import Trial
+from skipjack.core import Config, Study, Trial
 from skipjack.ledger import Ledger
 
 WRITE = """
 import sys
 from pathlib import Path
-from skipjack.core.config import Config
-from skipjack.core.trial import Trial
+from skipjack.core import Config
+from skipjack.core import Trial
 from skipjack.ledger import Ledger
 
 directory, study, writer, count = sys.argv[1:]

@@ -1,4 +1,4 @@
-"""Opening a ledger: created, migrated, refused, or set aside."""
+"""Opening a ledger: created, migrated, refused, or quarantined."""
 
 import logging
 import sqlite3
@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 import earlier_ledgers
-from skipjack.core.config import Config
-from skipjack.core.study import Study
-from skipjack.core.trial import Trial
+from skipjack.core import Config, Study, Trial
 from skipjack.errors import CorruptFileError, NewerFormatError, StorageError
-from skipjack.ledger import Ledger, connection
-from skipjack.ledger.migrations import MIGRATIONS, migrate
+from skipjack.ledger import Ledger, connection, migrations
+from skipjack.ledger.migrations import migrate
+from skipjack.ledger.schema import MIGRATIONS
 from small_disks import disk, make_read_only
 
 __all__ = ["disk"]
@@ -64,7 +63,7 @@ def test_a_step_that_fails_leaves_the_file_as_it_was(
     path = earlier_ledgers.make(tmp_path, 2)
     before = earlier_ledgers.rows(path)
     half = ("CREATE TABLE half (x)", "CREATE TABLE half (x)")
-    monkeypatch.setattr("skipjack.ledger.migrations.MIGRATIONS", (*MIGRATIONS[:4], half))
+    monkeypatch.setattr(migrations, "MIGRATIONS", (*MIGRATIONS[:4], half))
     with pytest.raises(StorageError, match="already exists"):
         Ledger.open(tmp_path)
     assert earlier_ledgers.version(path) == 2

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from skipjack.native import cpu, llvm
-from skipjack.native.checked_call import CallPlan, native_check
+from skipjack.native import CallPlan, cpu, llvm, native_check
 
 _COUNT = """
 define void @kernel(ptr %slots) nounwind {
@@ -158,7 +157,7 @@ def test_other_threads_run_while_a_kernel_does(loader: llvm.Loader) -> None:
 _DAEMONS = """
 import threading, numpy as np
 from skipjack.native import cpu, llvm
-from skipjack.native.checked_call import CallPlan, native_check
+from skipjack.native import CallPlan, native_check
 loader, f32 = llvm.Loader(), np.dtype(np.float32)
 text = "define void @kernel(ptr %slots) nounwind { ret void }"
 kernel = loader.load(llvm.compile_object(text, cpu.target_of(cpu.detect())), "kernel")

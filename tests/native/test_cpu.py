@@ -9,8 +9,8 @@ import pytest
 
 from cpus import HASWELL, cpu_of
 from skipjack.errors import UsageError
-from skipjack.native import llvm
-from skipjack.native.cpu import detect, registers_of, target_of, usable_cores
+from skipjack.native import detect, llvm, registers_of, target_of
+from skipjack.native.cpu import usable_cores
 
 
 def test_this_cpu_describes_itself() -> None:

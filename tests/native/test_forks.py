@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from processes import PATIENCE_S
-from skipjack.native import forks
-from skipjack.native.forks import ForkOrder, background_work
+from skipjack.native import ForkOrder, background_work, forks
 
 _HANGS_S = 60
 pytestmark = [
@@ -136,7 +135,7 @@ _IMPORTING = """
 import importlib, os, sys, threading, warnings
 warnings.simplefilter("ignore")
 sys.path.insert(0, sys.argv[1])
-from skipjack.native.forks import background_work
+from skipjack.native import background_work
 import logging
 sys.begun = threading.Event()
 def work():

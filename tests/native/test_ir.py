@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skipjack.native import llvm
-from skipjack.native.cpu import detect, target_of
-from skipjack.native.ir import IRWriter, VectorType, constant_mask, function
+from skipjack.native import IRWriter, VectorType, constant_mask, detect, function, llvm, target_of
 
 LOADER = llvm.Loader()
 
@@ -31,7 +29,7 @@ def run(writer: IRWriter, out: npt.NDArray[Any], number: int = 0) -> None:
     text = "\n".join([*writer.declarations, function(head, "void @kernel(ptr %slots)", 256)])
     address = LOADER.load(llvm.compile_object(text, target_of(detect())), "kernel")
     slots = (ctypes.c_int64 * 2)(out.ctypes.data, number)
-    llvm.native(address, ctypes.c_void_p)(slots)
+    llvm.c_function(address, ctypes.c_void_p)(slots)
     LOADER.unload(address)
 
 

@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 from processes import PATIENCE_S
-from skipjack.core.cpu_levels import features_of
-from skipjack.native import llvm
-from skipjack.native.cpu import detect, target_of
+from skipjack.core import features_of
+from skipjack.native import detect, llvm, target_of
 
 TARGET = target_of(detect())
 
@@ -40,7 +39,7 @@ define void @kernel(ptr %slots) {{
 def run(address: int) -> int:
     out = np.zeros(1, np.int64)
     slots = (ctypes.c_void_p * 1)(out.ctypes.data)
-    llvm.native(address, ctypes.c_void_p)(slots)
+    llvm.c_function(address, ctypes.c_void_p)(slots)
     return int(out[0])
 
 

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from skipjack.native.memory import PAGE, GuardedArray, aligned, poison
+from skipjack.native import PAGE, GuardedArray, aligned, poison
 
 
 @pytest.mark.parametrize("alignment", [16, 64, 4096])
@@ -51,7 +51,7 @@ def test_poison_is_seen_in_whatever_was_not_written() -> None:
 def test_touching_what_lies_behind_the_end_stops_the_process(access: str, beyond: int) -> None:
     script = f"""
 import ctypes
-from skipjack.native.memory import GuardedArray
+from skipjack.native import GuardedArray
 guarded = GuardedArray((16,), "float32", 64)
 ctypes.string_at(guarded.array.ctypes.data, 64)
 end = guarded.array.ctypes.data + 64 + {beyond}

@@ -8,9 +8,8 @@ import pytest
 
 from cpus import HASWELL, cpu_of
 from skipjack.errors import UsageError
-from skipjack.native import llvm
-from skipjack.native.cpu import detect, registers_of, target_of
-from skipjack.native.named_cpu import absent_features, describe, level_text
+from skipjack.native import describe, detect, llvm, registers_of, target_of
+from skipjack.native.named_cpu import absent_features, level_text
 
 
 @pytest.mark.parametrize(
@@ -99,9 +98,9 @@ def test_a_level_that_was_lowered_is_told(monkeypatch: pytest.MonkeyPatch) -> No
         ("haswel/1", "did you mean haswell?"),
         ("neoverse-n11/1", "did you mean neoverse-n1?"),
         ("arm64/1", "did you mean aarch64?"),
-        ("qqqqq/1", "LLVM knows no CPU 'qqqqq'"),
+        ("qqqqq/1", "LLVM does not know the CPU 'qqqqq'"),
         ("pentium/1", "no 64-bit mode"),
-        ("help/1", "LLVM knows no CPU 'help'"),
+        ("help/1", "LLVM does not know the CPU 'help'"),
         ("haswell", "arch/units"),
         ("haswell/0", "arch/units"),
     ],

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skipjack.native import llvm
-from skipjack.native.object_code import text_bytes, undefined_symbols, vector_spills
+from skipjack.native import llvm, text_bytes, undefined_symbols, vector_spills
 
 HASWELL = "x86_64-unknown-linux-gnu|x86-64-v3||haswell"
 SKYLAKE = "x86_64-unknown-linux-gnu|x86-64-v4||skylake-avx512"

@@ -10,9 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from skipjack.native import cpu, llvm
-from skipjack.native.memory import aligned
-from skipjack.native.slots import Slots, parallel_slot, workspace_slot
+from skipjack.native import Slots, aligned, cpu, llvm, parallel_slot, workspace_slot
 
 # task: counters[index] += 1; counters[count] = count
 TASK = """
@@ -47,7 +45,7 @@ def kernel() -> int:
 def test_every_index_runs_once(kernel: int, threads: int, pause_s: float) -> None:
     counters = np.zeros(8, np.int64)
     slots = Slots(["counters", parallel_slot(threads), threads], {"counters": counters})
-    call = llvm.native(kernel, ctypes.c_void_p)
+    call = llvm.c_function(kernel, ctypes.c_void_p)
     for _ in range(50):
         call(slots.address)
         time.sleep(pause_s)
@@ -57,7 +55,7 @@ def test_every_index_runs_once(kernel: int, threads: int, pause_s: float) -> Non
 def test_a_task_for_fewer_threads_leaves_the_others_idle(kernel: int) -> None:
     counters = np.zeros(8, np.int64)
     slots = Slots(["counters", parallel_slot(3), 2], {"counters": counters})
-    llvm.native(kernel, ctypes.c_void_p)(slots.address)
+    llvm.c_function(kernel, ctypes.c_void_p)(slots.address)
     assert counters.tolist()[:3] == [1, 1, 0]
 
 
@@ -71,7 +69,7 @@ def test_slots_lend_an_aligned_workspace() -> None:
 def test_the_caller_does_the_part_of_threads_that_are_not_there(kernel: int) -> None:
     counters = np.zeros(8, np.int64)
     slots = Slots(["counters", parallel_slot(2), 4], {"counters": counters})
-    llvm.native(kernel, ctypes.c_void_p)(slots.address)
+    llvm.c_function(kernel, ctypes.c_void_p)(slots.address)
     assert counters.tolist() == [1, 1, 1, 1, 0, 0, 0, 0]
 
 
@@ -79,7 +77,7 @@ def test_the_caller_does_the_part_of_threads_that_are_not_there(kernel: int) -> 
 def test_a_forked_process_gets_threads_of_its_own(kernel: int) -> None:
     counters = np.zeros(8, np.int64)
     slots = Slots(["counters", parallel_slot(2), 2], {"counters": counters})
-    call = llvm.native(kernel, ctypes.c_void_p)
+    call = llvm.c_function(kernel, ctypes.c_void_p)
     call(slots.address)
     child = os.fork()
     if child == 0:

@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from skipjack.native.slots import Slots, scratch_slot, workspace_bytes, workspace_slot
+from skipjack.native import Slots, scratch_slot, workspace_bytes, workspace_slot
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,17 @@ import ctypes
 import numpy as np
 import pytest
 
-from skipjack.native import llvm
-from skipjack.native.cpu import detect, target_of
-from skipjack.native.ir import VectorType
-from skipjack.native.memory import GuardedArray
-from skipjack.native.timer import (
+from skipjack.native import (
+    GuardedArray,
     NativeTimer,
+    VectorType,
     arithmetic_flops,
     arithmetic_kernel,
+    detect,
+    llvm,
     read_kernel,
     stream_kernel,
+    target_of,
 )
 
 LOADER = llvm.Loader()
@@ -50,7 +51,7 @@ def test_the_stream_adds_two_arrays_within_their_bounds(lanes: int) -> None:
     x, y, out = (GuardedArray((size,), "float32", 4) for _ in range(3))
     x.array[...], y.array[...], out.array[...] = np.arange(size), 1.0, np.nan
     slots = (ctypes.c_int64 * 4)(*(a.array.ctypes.data for a in (x, y, out)), 3)
-    llvm.native(load(stream_kernel(VectorType("f32", lanes), 4)), ctypes.c_void_p)(slots)
+    llvm.c_function(load(stream_kernel(VectorType("f32", lanes), 4)), ctypes.c_void_p)(slots)
     np.testing.assert_array_equal(out.array, np.arange(size) + 1.0)
     assert out.intact()
 
@@ -60,7 +61,7 @@ def test_the_reading_kernel_reads_everything_once() -> None:
     x, out = GuardedArray((size,), "float32", 4), GuardedArray((32,), "float32", 4)
     x.array[...] = np.arange(size)
     slots = (ctypes.c_int64 * 3)(x.array.ctypes.data, out.array.ctypes.data, 5)
-    llvm.native(load(read_kernel(VectorType("f32", 4), 8)), ctypes.c_void_p)(slots)
+    llvm.c_function(load(read_kernel(VectorType("f32", 4), 8)), ctypes.c_void_p)(slots)
     assert out.array.sum() == np.arange(size).sum()
 
 
@@ -68,7 +69,7 @@ def test_the_arithmetic_kernel_runs_all_its_rounds() -> None:
     vector, rounds = VectorType("f64", 2), 40
     out = GuardedArray((24,), "float64", 8)
     slots = (ctypes.c_int64 * 1)(out.array.ctypes.data)
-    llvm.native(load(arithmetic_kernel(vector, rounds)), ctypes.c_void_p)(slots)
+    llvm.c_function(load(arithmetic_kernel(vector, rounds)), ctypes.c_void_p)(slots)
     expected = np.repeat(np.arange(1.0, 13.0), 2)
     for _ in range(rounds):
         expected = expected * 0.5 + 0.25

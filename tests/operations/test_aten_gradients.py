@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skipjack.execute.verification import draw_inputs
+from skipjack.execute import draw_inputs
 from skipjack.operations import parse, references
 
 torch = pytest.importorskip("torch")

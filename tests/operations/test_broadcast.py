@@ -10,11 +10,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from skipjack.core.nest import Nest
-from skipjack.core.operation import DirectCall, NestOperation
+from skipjack.core import DirectCall, Nest, NestOperation
 from skipjack.errors import ProblemError
-from skipjack.operations import bytes_moved, get, parse, tensors
-from skipjack.operations.broadcast import broadcast_shape, is_padded, without_leading_ones
+from skipjack.operations import bytes_moved, get, is_padded, parse, tensors
+from skipjack.operations.elementwise import broadcast_shape, without_leading_ones
 from skipjack.testing.interpreter import interpret
 
 Array = npt.NDArray[Any]
@@ -161,9 +160,9 @@ def test_bias_and_scale_are_add_and_mul_along_the_last_axis() -> None:
 @pytest.mark.parametrize(
     ("key", "says"),
     [
-        ("add:4x5/y=3", "shapes 4x5 and 3 do not agree on axis -1, where they have 5 and 3"),
-        ("add:4x5/y=3x5", "shapes 4x5 and 3x5 do not agree on axis -2, where they have 4 and 3"),
-        ("add:5/y=4x6", "shapes 5 and 4x6 do not agree on axis -1"),
+        ("add:4x5/y=3", "4x5 and 3 cannot be broadcast: their sizes along axis -1 are 5 and 3"),
+        ("add:4x5/y=3x5", "4x5 and 3x5 cannot be broadcast: their sizes along axis -2 are 4 and 3"),
+        ("add:5/y=4x6", "shapes 5 and 4x6 cannot be broadcast: their sizes along axis -1 are"),
         ("add:4x5/y=0", "at least 1"),
         ("add:4x5/y=-5", "at least 1"),
         ("add:4x5/y=5x", "not a shape"),
@@ -171,10 +170,10 @@ def test_bias_and_scale_are_add_and_mul_along_the_last_axis() -> None:
         ("add:4x5/y=" + "x".join("1" * 33), "33 axes"),
         ("add:4/y=" + "9" * 30, "larger than any memory"),
         ("add:999999999x1/y=999999999", "larger than any memory"),
-        ("add:4x5/z=5", "no attribute 'z' here, it knows y"),
-        ("add:4x5/y=5/y=5", "gives y twice"),
-        ("neg:4x5/y=5", "no attribute 'y' here, it has none"),
-        ("bias:4x5/y=5", "no attribute 'y' here, it has none"),
+        ("add:4x5/z=5", "unknown attribute 'z'; the attributes are y"),
+        ("add:4x5/y=5/y=5", "gives the attribute y twice"),
+        ("neg:4x5/y=5", "unknown attribute 'y'; it has no attributes"),
+        ("bias:4x5/y=5", "unknown attribute 'y'; it has no attributes"),
     ],
 )
 def test_shapes_that_do_not_agree_are_refused_in_one_sentence(key: str, says: str) -> None:

@@ -10,13 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skipjack.core.operation import Projectable
-from skipjack.core.problem import Problem
+from skipjack.core import Problem, Projectable
 from skipjack.errors import ProblemError, UsageError
-from skipjack.execute.verification import Checker, draw_inputs
-from skipjack.operations import arrays_bytes, get, parse, references
-from skipjack.operations.conv_geometry import Axis
-from skipjack.operations.convolution import DIRECTIONS, Convolution
+from skipjack.execute import Checker, draw_inputs
+from skipjack.operations import DIRECTIONS, Axis, Convolution, arrays_bytes, get, parse, references
 
 SHAPES = (
     "conv2d:n2c6h9w11k8y3x3p1q1",
@@ -80,18 +77,18 @@ def test_the_canonical_key_leaves_defaults_out() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("conv2d:n1c3h4w4k8y7x7", "the filter covers 7 pixels of the height, more than the padded"),
-        ("conv2d:n1c3h9w4k8y3x3j4", "the filter covers 9 pixels of the width, more than the"),
+        ("conv2d:n1c3h4w4k8y7x7", "the filter covers 7 pixels of the height, but the padded"),
+        ("conv2d:n1c3h9w4k8y3x3j4", "the filter covers 9 pixels of the width, but the"),
         ("conv2d:n1c6h4w4k8y1x1g4", "4 groups do not divide 6 input channels"),
         ("conv2d:n1c8h4w4k6y1x1g4", "4 groups do not divide 6 output channels"),
         ("conv2d:n1c8h4w4k6y1x1g0", "sizes must be at least 1"),
         ("conv2d:n1c8h4w4y1x1", "has no size 'k'"),
-        ("conv2d:n1c8d4h4w4k8y1x1", "no size 'd' here"),
-        ("conv2d:n1c8h4w4k8y1x1/bias=1", "no attribute 'bias' here"),
+        ("conv2d:n1c8d4h4w4k8y1x1", "unknown size 'd'"),
+        ("conv2d:n1c8h4w4k8y1x1/bias=1", "unknown attribute 'bias'"),
         ("conv2d:n1c8h4w4k8y1x1:f32:f64", "gives a dtype twice"),
         ("conv2d:n1c8h4w4k8y1x1:f32:NCHW:fwd:more", "takes a dtype, a layout and a direction"),
-        ("conv_transpose2d:n1c8h4w4k8y3x3a1", "an output pad a of 1 must be smaller"),
-        ("conv_transpose2d:n1c8h1w4k8y1x1p1q0", "pads leave nothing of the output's height"),
+        ("conv_transpose2d:n1c8h4w4k8y3x3a1", "the output pad a is 1; it must be smaller"),
+        ("conv_transpose2d:n1c8h1w4k8y1x1p1q0", "the pads leave an output without height"),
         ("conv2d:n1000000c1000000h9999w9999k8y1x1", "larger than any memory"),
     ],
 )
@@ -204,7 +201,7 @@ def test_slack_widens_the_tolerance_and_no_more() -> None:
         rng = np.random.default_rng(0)
         checker.arrays["out"][...] = exact + 1.5 * unit * scale * rng.choice([-1, 1], scale.shape)
         assert not checker.verdict().right
-        assert checker.verdict(slack=8.0).right
+        assert checker.verdict(tolerance_factor=8.0).right
 
 
 def test_memory_is_counted_with_its_pads() -> None:

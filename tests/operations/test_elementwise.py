@@ -7,13 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from skipjack.core.dtypes import numpy_dtype
-from skipjack.core.problem import Problem
+from skipjack.core import Problem, numpy_dtype
 from skipjack.errors import ProblemError
-from skipjack.execute.verification import Verdict, draw_inputs, judge
-from skipjack.operations import get, parse, tensors
+from skipjack.execute import draw_inputs
+from skipjack.execute.verification import Verdict, judge
+from skipjack.operations import ELEMENTWISE, get, parse, tensors
 from skipjack.operations.activation_gradients import ACTIVATION_GRADIENTS, ActivationGradient
-from skipjack.operations.elementwise import ELEMENTWISE
 from skipjack.operations.error_function import erf
 
 FUNCTIONS = ("exp", "log", "tanh", "erf", "rsqrt", "sigmoid", "silu", "gelu", "gelu_tanh")
@@ -122,7 +121,7 @@ def test_a_gradient_has_two_arrays_of_one_shape_and_no_attributes() -> None:
     assert names["relu_backward"] == names["tanh_backward"] == ["dy", "y", "out"]
     assert names["gelu_backward"] == names["silu_backward"] == ["dy", "x", "out"]
     assert parse("gelu_backward:4x5").key == "gelu_backward:4x5:f32"
-    with pytest.raises(ProblemError, match="no attribute 'y'"):
+    with pytest.raises(ProblemError, match="unknown attribute 'y'"):
         parse("gelu_backward:4x5/y=5")
 
 

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skipjack.core.operation import ProgramOperation
-from skipjack.core.problem import Problem
+from skipjack.core import Problem, ProgramOperation
 from skipjack.errors import ProblemError
 from skipjack.operations import (
     bytes_moved,
@@ -24,7 +23,7 @@ from skipjack.operations import (
     tensor_dtype,
     tensors,
 )
-from skipjack.testing.program_interpreter import interpret_program
+from skipjack.testing.interpreter import interpret_program
 
 Array = npt.NDArray[Any]
 ROWS = (
@@ -244,21 +243,21 @@ def test_a_lettered_key_parses_back(
         ("batchnorm:", "not a shape"),
         ("batchnorm:n8", "no size 'c'"),
         ("batchnorm:c8c8", "twice"),
-        ("batchnorm:c8k8", "no size 'k' here"),
+        ("batchnorm:c8k8", "unknown size 'k'"),
         ("batchnorm:c0", "at least 1"),
         ("batchnorm:c-3", "at least 1"),
         ("batchnorm:c" + "9" * 30, "larger than any memory"),
-        ("batchnorm:c8/mode=test", "mode is one of train, infer, backward, infer_"),
-        ("batchnorm:c8/mode=infer/momentum=0.1", "no attribute 'momentum'"),
+        ("batchnorm:c8/mode=test", "it must be one of train, infer, backward, infer_"),
+        ("batchnorm:c8/mode=infer/momentum=0.1", "unknown attribute 'momentum'"),
         ("batchnorm:c8/momentum=0", "positive number"),
-        ("batchnorm:c8/mode=backward/eps=1", "no attribute 'eps'"),
+        ("batchnorm:c8/mode=backward/eps=1", "unknown attribute 'eps'"),
         ("layernorm:8/eps=0", "positive number"),
         ("layernorm:8/eps=nan", "positive number"),
         ("layernorm:8/eps=inf", "positive number"),
         ("layernorm:8/eps=small", "positive number"),
-        ("layernorm:8/mode=test", "mode is one of infer, train"),
-        ("layernorm_backward:8/eps=1", "no attribute 'eps'"),
-        ("softmax:8/eps=1", "no attribute 'eps'"),
+        ("layernorm:8/mode=test", "mode is 'test'; it must be infer or train"),
+        ("layernorm_backward:8/eps=1", "unknown attribute 'eps'"),
+        ("softmax:8/eps=1", "unknown attribute 'eps'"),
     ],
 )
 def test_what_cannot_be_understood_is_refused_in_one_sentence(text: str, says: str) -> None:

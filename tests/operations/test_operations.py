@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skipjack.core.dtypes import DTYPES
-from skipjack.core.operation import NestOperation, ProgramOperation
+from skipjack.core import DTYPES, NestOperation, ProgramOperation
 from skipjack.errors import ProblemError
 from skipjack.operations import (
+    Convolution,
+    Elementwise,
     arrays_bytes,
     bytes_moved,
     get,
@@ -18,8 +19,6 @@ from skipjack.operations import (
     registry,
     tensors,
 )
-from skipjack.operations.convolution import Convolution
-from skipjack.operations.elementwise import Elementwise
 from skipjack.operations.reduce import REDUCTIONS
 from skipjack.testing.interpreter import interpret
 

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from skipjack.core.dtypes import numpy_dtype
-from skipjack.core.operation import DirectCall, NestOperation
-from skipjack.execute.verification import draw_inputs, judge
+from skipjack.core import DirectCall, NestOperation, numpy_dtype
+from skipjack.execute import draw_inputs
+from skipjack.execute.verification import judge
 from skipjack.operations import get, parse
 from skipjack.operations.reduce import REDUCTIONS
 

@@ -1,20 +1,20 @@
-"""A book of commands for tests, and plans written into files."""
+"""A command book for tests, and plans written to files."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from skipjack.plans import (
-    Command,
     CommandBook,
+    CommandParameter,
     Complaint,
     Mistakes,
-    Parameter,
+    PlanCommand,
     PlannedStep,
     read_plan,
     validate,
 )
 
-LABEL = Parameter("label", "--label", short="l")
+LABEL = CommandParameter("label", "--label", short="l")
 
 
 def _numbers_only(words: Sequence[str]) -> Complaint | None:
@@ -23,32 +23,38 @@ def _numbers_only(words: Sequence[str]) -> Complaint | None:
     return None
 
 
-def _command(name: str, *parameters: Parameter) -> Command:
-    return Command(tuple(name.split()), parameters, _numbers_only)
+def _command(name: str, *parameters: CommandParameter) -> PlanCommand:
+    return PlanCommand(tuple(name.split()), parameters, _numbers_only)
 
 
 BOOK: CommandBook = {
     command.name: command
     for command in (
-        _command("import", Parameter("file", "--file", short="f"), Parameter("tag", "--tag")),
+        _command(
+            "import",
+            CommandParameter("file", "--file", short="f"),
+            CommandParameter("tag", "--tag"),
+        ),
         _command(
             "load",
-            Parameter("label", "--label", required=True, short="l"),
-            Parameter("tag", "--tag"),
-            Parameter("device", "--device"),
-            Parameter("arch", "--arch"),
-            Parameter("versions", "--versions"),
-            Parameter("budget", "--budget"),
-            Parameter("fail-if-slower", "--fail-if-slower"),
-            Parameter("sbatch", "--sbatch", repeatable=True),
-            Parameter("stale", "--stale", flag=True),
-            Parameter("color", "--color", "--no-color", flag=True),
+            CommandParameter("label", "--label", required=True, short="l"),
+            CommandParameter("tag", "--tag"),
+            CommandParameter("device", "--device"),
+            CommandParameter("arch", "--arch"),
+            CommandParameter("versions", "--versions"),
+            CommandParameter("budget", "--budget"),
+            CommandParameter("fail-if-slower", "--fail-if-slower"),
+            CommandParameter("sbatch", "--sbatch", repeatable=True),
+            CommandParameter("stale", "--stale", flag=True),
+            CommandParameter("color", "--color", "--no-color", flag=True),
         ),
-        _command("export find-db", LABEL, Parameter("output", "--output", short="o")),
-        _command("tune", LABEL, Parameter("problems", repeatable=True, required=True)),
-        _command("note", Parameter("first"), Parameter("second")),
+        _command("export find-db", LABEL, CommandParameter("output", "--output", short="o")),
+        _command("tune", LABEL, CommandParameter("problems", repeatable=True, required=True)),
+        _command("note", CommandParameter("first"), CommandParameter("second")),
         _command(
-            "machine add", Parameter("name", required=True), Parameter("range", "--range", width=2)
+            "machine add",
+            CommandParameter("name", required=True),
+            CommandParameter("range", "--range", width=2),
         ),
         _command("status", LABEL),
     )

@@ -1,4 +1,4 @@
-"""YAML is taken as it was written, or refused with its line."""
+"""YAML is read as written, or refused with the line."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.plans.document import LARGEST_BYTES, Scalar, Table, parse_document, read_document
+from skipjack.plans.plan import LARGEST_BYTES, Scalar, Table, parse_document, read_document
 
 
 def value_of(text: str) -> str:
@@ -37,21 +37,21 @@ def test_quotes_make_a_text_of_what_would_be_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("a: 1\nb: 2\na: 3\n", "p.yaml:3: 'a' stands here twice, first in line 1"),
-        ("a-b: 1\na_b: 2\n", "p.yaml:2: 'a_b' stands here twice"),
-        ("x: {a: 1, a: 1}\n", "p.yaml:1: 'a' stands here twice"),
+        ("a: 1\nb: 2\na: 3\n", "p.yaml:3: duplicate key 'a', first in line 1"),
+        ("a-b: 1\na_b: 2\n", "p.yaml:2: duplicate key 'a_b'"),
+        ("x: {a: 1, a: 1}\n", "p.yaml:1: duplicate key 'a'"),
         ("a: &here 1\nb: *here\n", "p.yaml:1: anchors and aliases"),
         ("a: *nowhere\n", "p.yaml:1: anchors and aliases"),
         ("a: 1\nb: !!python/object/apply:os.system [ls]\n", "p.yaml:2: tags such as"),
         ("a: !mine 1\n", "p.yaml:1: tags such as !mine"),
-        ("a:\n\tb: 1\n", "p.yaml:2: a tab where YAML wants spaces"),
+        ("a:\n\tb: 1\n", "p.yaml:2: a tab where YAML requires spaces"),
         ("a: [1, 2\nb: 3\n", "p.yaml:2: not YAML"),
         ("a: 'open\n", "p.yaml:2: not YAML"),
         ("a: b: c\n", "p.yaml:1: not YAML: mapping values are not allowed here"),
         ("a: 1\n---\nb: 2\n", "p.yaml:2: a second document begins"),
         ("? [a]\n: 1\n", "p.yaml:1: a key must be a word"),
         ("a: 1\nb: \x07\n", "p.yaml:2: the character '\\x07' is not allowed"),
-        ("a: " + "[" * 50 + "]" * 50, "p.yaml:1: nested more than 8 deep"),
+        ("a: " + "[" * 50 + "]" * 50, "p.yaml:1: nested more than 8 levels deep"),
         ("# nothing\n", "p.yaml is empty"),
     ],
 )

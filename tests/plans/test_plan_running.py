@@ -1,4 +1,4 @@
-"""Steps run in order, once; whatever ends a plan, running it again goes on."""
+"""Steps run in order, once; after any interruption, running again continues."""
 
 import json
 import os
@@ -13,19 +13,19 @@ import pytest
 from books import checked, plan_file
 
 from processes import PATIENCE_S, gone
-from skipjack.children import environment_for
 from skipjack.errors import CorruptFileError, NewerFormatError, SkipjackError, StepError, UsageError
 from skipjack.plans import (
     PlannedStep,
+    PlanProgress,
     PlanRun,
-    Progress,
-    Standing,
+    StepState,
     find_step,
     run_steps,
-    standing,
+    state_of_step,
     to_do,
 )
 from skipjack.plans.progress import Event
+from skipjack.processes import environment_for
 
 STAND_IN = """
 import pathlib, sys, time
@@ -46,7 +46,7 @@ def steps_of(directory: Path, *labels: str) -> tuple[PlannedStep, ...]:
 def run(directory: Path, *labels: str) -> list[Mapping[str, object]]:
     """Run what is left of a plan with these steps; what was observed."""
     seen: list[Mapping[str, object]] = []
-    with Progress(directory / "p.jsonl") as progress:
+    with PlanProgress(directory / "p.jsonl") as progress:
         left = to_do(steps_of(directory, *labels), progress.history())
         prefix = (sys.executable, "-c", STAND_IN)
         run_steps(PlanRun("cycle", left, directory, prefix), progress, seen.append)
@@ -73,7 +73,7 @@ def test_a_failed_step_ends_the_plan_with_its_exit_code_and_is_run_again(tmp_pat
     ) as caught:
         run(tmp_path, "a", "broken", "c")
     assert caught.value.exit_code == 3
-    assert Progress(tmp_path / "p.jsonl").history().done.keys() == {1}
+    assert PlanProgress(tmp_path / "p.jsonl").history().done.keys() == {1}
     (tmp_path / "mended").touch()
     run(tmp_path, "a", "broken", "c")
     assert ran(tmp_path) == ["a", "broken", "broken", "c"]
@@ -90,19 +90,19 @@ def test_a_finished_step_that_was_changed_is_named(tmp_path: Path) -> None:
 
 def test_a_step_that_was_switched_on_later_is_named(tmp_path: Path) -> None:
     steps = steps_of(tmp_path, "a", "b", "c")
-    with Progress(tmp_path / "p.jsonl") as progress:
+    with PlanProgress(tmp_path / "p.jsonl") as progress:
         for step in (steps[0], steps[2]):
             progress.step(Event.FINISHED, step)
     history = progress.history()
-    with pytest.raises(UsageError, match="step 2, status, was never run, and step 3 behind it was"):
+    with pytest.raises(UsageError, match="step 2, status, was never run, but step 3 after it was"):
         to_do(steps, history)
-    assert [standing(step, history) for step in steps] == ["done", "waiting", "done"]
+    assert [state_of_step(step, history) for step in steps] == ["done", "waiting", "done"]
 
 
 def test_going_on_from_a_step_takes_those_before_as_done(tmp_path: Path) -> None:
     run(tmp_path, "a", "b")
     changed = steps_of(tmp_path, "x", "b", "c")
-    with Progress(tmp_path / "p.jsonl") as progress:
+    with PlanProgress(tmp_path / "p.jsonl") as progress:
         progress.go_on_from(changed[1], changed[:1])
         assert to_do(changed, progress.history()) == changed[1:]
         progress.restart()
@@ -113,7 +113,7 @@ def test_steps_are_found_by_number_name_or_command(tmp_path: Path) -> None:
     text = "  - status\n  - status:\n    name: again\n  - import: {file: x}"
     steps, _ = checked(plan_file(tmp_path, text))
     assert [find_step(steps, word).number for word in ("2", "again", "import")] == [2, 2, 3]
-    with pytest.raises(UsageError, match="several steps are 'status': say one of 1, 2"):
+    with pytest.raises(UsageError, match="several steps are 'status'; choose one by number: 1, 2"):
         find_step(steps, "status")
     with pytest.raises(UsageError, match="no step 'imprt'; did you mean import"):
         find_step(steps, "imprt")
@@ -154,11 +154,11 @@ def grandchildren(parent: int) -> set[int]:
 def test_ctrl_c_ends_the_step_and_running_again_goes_on_with_it(tmp_path: Path) -> None:
     child = begin_long_step(tmp_path)
     steps = grandchildren(child.pid)
-    with pytest.raises(SkipjackError, match=f"this plan is running already: process {child.pid}"):
+    with pytest.raises(SkipjackError, match=f"this plan is already running: process {child.pid}"):
         run(tmp_path, "a", "long", "c")
-    progress = Progress(tmp_path / "p.jsonl")
+    progress = PlanProgress(tmp_path / "p.jsonl")
     stands = [
-        standing(step, progress.history(), running=progress.running())
+        state_of_step(step, progress.history(), running=progress.running())
         for step in steps_of(tmp_path, "a", "long", "c")
     ]
     assert stands == ["done", "running", "waiting"]
@@ -179,8 +179,8 @@ def test_a_killed_plan_takes_its_step_along_and_runs_it_again(tmp_path: Path) ->
     child.kill()
     child.wait(PATIENCE_S)
     assert len(steps) == 1 and gone(steps)
-    history = Progress(tmp_path / "p.jsonl").history()
-    assert standing(steps_of(tmp_path, "a", "long")[1], history) is Standing.INTERRUPTED
+    history = PlanProgress(tmp_path / "p.jsonl").history()
+    assert state_of_step(steps_of(tmp_path, "a", "long")[1], history) is StepState.INTERRUPTED
     (tmp_path / "mended").touch()
     run(tmp_path, "a", "long", "c")
     assert ran(tmp_path) == ["a", "long", "long", "c"]

@@ -1,4 +1,4 @@
-"""A plan is checked against its commands, all of it, before anything starts."""
+"""A plan is checked as a whole against its commands before anything starts."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ from books import checked, plan_file, words
 from skipjack.cli.command_book import command_book
 from skipjack.cli.main import app
 from skipjack.errors import NewerFormatError, UsageError
-from skipjack.plans import Mistakes, check_inputs, read_plan, validate
-from skipjack.plans.secrecy import holds_a_secret, names_a_secret
+from skipjack.plans import Mistakes, check_inputs, names_a_secret, read_plan, validate
+from skipjack.plans.secrets import holds_a_secret
 
 
 def test_options_become_words_in_the_commands_order(tmp_path: Path) -> None:
@@ -68,9 +68,9 @@ steps:
     ("text", "expected"),
     [
         ("  - laod: {tag: x}", "2: unknown command 'laod'; did you mean load?"),
-        ("  - export:", "2: unknown command 'export'; say which: export find-db"),
-        ("  - plan run: {plan: x}", "2: unknown command 'plan run'; a plan has no plans in it"),
-        ("  - load -l L", "2: unknown command 'load -l L'; options stand below the command"),
+        ("  - export:", "2: unknown command 'export'; choose from export find-db"),
+        ("  - plan run: {plan: x}", "2: unknown command 'plan run'; a plan cannot contain plans"),
+        ("  - load -l L", "2: unknown command 'load -l L'; write options below the command"),
         ("  - load:\n      label: L\n      tga: x", "4: load has no option 'tga'; did you mean"),
         ("  - load: {l: L, label: M}", "2: load has no option 'l'; write label"),
         ("  - load: {label: L, --tag: t}", "2: load has no option '--tag'; write tag"),
@@ -79,27 +79,33 @@ steps:
         ("  - load: {label: [L, M]}", "2: 'label' takes one value, not a list"),
         ("  - load: {label: {a: b}}", "2: 'label' takes texts and numbers, nothing nested"),
         ("  - load: {label: }", "2: 'label' has no value; give one or leave it out"),
-        ("  - load: {label: L, stale: maybe}", "2: 'stale' is a switch: true or false"),
+        ("  - load: {label: L, stale: maybe}", "2: 'stale' is a switch; write true or false"),
         ("  - note: {second: b}", "2: 'second' is given without 'first'"),
         ("  - machine add: {name: a, range: [1]}", "2: 'range' takes 2 values in a list"),
-        ('  - status: {label: "a\\0b"}', "2: 'label' has a NUL in it"),
-        ("  - status: L", "2: options of status are a table"),
-        ("  - load: {label: L}\n    status:", "2: a step has one command and this one load"),
-        ("  - {}", "2: a step has one command and this one none"),
-        ("  - [load]", "2: a step is a command with its options"),
-        ("  - status:\n    enabled: perhaps", "3: enabled is true or false"),
-        ("  - status:\n    name: 7", "3: a name is a text that begins with a letter"),
-        ("  - status: {name: x}", "2: status has no option 'name'; a step's name stands beside"),
-        ("  - {status: , name: a}\n  - {status: , name: a}", "3: the step of line 2 is called 'a'"),
-        ("steps: 7", "1: steps are a list"),
+        ('  - status: {label: "a\\0b"}', "2: 'label' contains a NUL character"),
+        ("  - status: L", "2: options of status must be a table"),
+        ("  - load: {label: L}\n    status:",
+         "2: a step must have one command, but this one has load"),
+        ("  - {}", "2: a step must have one command, but this one has none"),
+        ("  - [load]", "2: a step must be a command with its options"),
+        ("  - status:\n    enabled: perhaps", "3: enabled must be true or false"),
+        ("  - status:\n    name: 7", "3: a name must be a text that begins with a letter"),
+        ("  - status: {name: x}", "2: status has no option 'name'; write a step's name next to"),
+        ("  - {status: , name: a}\n  - {status: , name: a}",
+         "3: the step of line 2 has the name 'a'"),
+        ("steps: 7", "1: steps must be a list"),
         ("nmae: x\nsteps: [status]", "1: unknown key 'nmae'; a plan has format, name, defaults"),
-        ("defaults: {lable: x}\nsteps: [status]", "1: no step takes the default 'lable'; did you"),
-        ("defaults: [x]\nsteps: [status]", "1: defaults are a table of options"),
-        ("  - status: {password: x}", "2: 'password' does not belong into a plan"),
-        ("  - status: {docker_token: x}", "2: 'docker_token' does not belong into a plan"),
-        ("defaults: {label: p://me:pw@host}\nsteps: [status]", "1: a password or token seems"),
-        ("  - tune: {problems: ['https://T0@g.org/m']}", "2: a password or token seems"),
-        ("  - tune: {problems: [docker login -u me -p pw]}", "2: a password or token seems"),
+        ("defaults: {lable: x}\nsteps: [status]",
+         "1: no step accepts the default 'lable'; did you"),
+        ("defaults: [x]\nsteps: [status]", "1: defaults must be a table of options"),
+        ("  - status: {password: x}", "2: 'password' does not belong in a plan"),
+        ("  - status: {docker_token: x}", "2: 'docker_token' does not belong in a plan"),
+        ("defaults: {label: p://me:pw@host}\nsteps: [status]",
+         "1: 'label' seems to contain a password or token"),
+        ("  - tune: {problems: ['https://T0@g.org/m']}",
+         "2: 'problems' seems to contain a password or token"),
+        ("  - tune: {problems: [docker login -u me -p pw]}",
+         "2: 'problems' seems to contain a password or token"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_named_by_its_line(tmp_path: Path, text: str, expected: str) -> None:
@@ -144,8 +150,8 @@ def test_no_option_of_any_command_asks_for_a_secret() -> None:
 def test_who_needs_standard_input_is_no_step(tmp_path: Path) -> None:
     _, mistakes = checked(plan_file(tmp_path, "  - image login: {user: me}"))
     assert mistakes == [
-        "2: image login reads a password from standard input, which a step does not have; log in "
-        "by hand before the plan is run"
+        "2: image login reads a password from standard input, which steps do not have; log in "
+        "by hand before you run the plan"
     ]
 
 
@@ -168,7 +174,7 @@ def test_a_plan_says_where_a_secret_of_a_build_is_and_not_what(tmp_path: Path) -
         assert mistakes(value) == []
     for value in ("hunter2", '"id=a,value=hunter2"', '["id=a,env=A", hunter2]'):
         (mistake,) = mistakes(value)
-        assert "does not belong into a plan" in mistake and "hunter2" not in mistake
+        assert "does not belong in a plan" in mistake and "hunter2" not in mistake
 
 
 def test_one_mistake_hides_no_other(tmp_path: Path) -> None:
@@ -180,8 +186,8 @@ def test_one_mistake_hides_no_other(tmp_path: Path) -> None:
 """
     _, mistakes = checked(plan_file(tmp_path, text))
     assert [" ".join(line.split()[:4]) for line in mistakes] == [
-        *("2: 'label' takes one", "2: 'tag' stands here", "2: load: invalid value"),
-        *("3: 'label' stands here", "3: load: invalid value"),
+        *("2: 'label' takes one", "2: duplicate key 'tag',", "2: load: invalid value"),
+        *("3: duplicate key 'label',", "3: load: invalid value"),
         *("4: unknown command 'laod';", "5: load needs 'label'", "5: load: invalid value"),
     ]
 
@@ -207,7 +213,7 @@ def test_all_mistakes_are_found_and_the_first_is_raised(tmp_path: Path) -> None:
 def test_a_plan_of_a_newer_format_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(NewerFormatError, match=r"cycle.yaml:1: this plan has format 2"):
         checked(plan_file(tmp_path, "format: 2\nsteps: [status]"))
-    with pytest.raises(UsageError, match="format is 1, or left out"):
+    with pytest.raises(UsageError, match="unknown format; write 1, or leave it out"):
         checked(plan_file(tmp_path, "format: one\nsteps: [status]"))
 
 

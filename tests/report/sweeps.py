@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from skipjack.core.config import Config
-from skipjack.core.objective import Objective
-from skipjack.core.trial import Status
-from skipjack.sweep.result import Gain, SweepResult, SweepTrial
+from skipjack.core import Config, Objective, Status
+from skipjack.sweep.engine import SweepResult, SweepTrial
+from skipjack.sweep.engine.result import Gain
 
 RATE = Objective("samples_per_second", "max")
 LATENCY = Objective("latency_ms", "min")

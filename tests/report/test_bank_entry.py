@@ -1,11 +1,11 @@
-"""An entry of the bank for people: why it is believed, and what it replaced."""
+"""A bank entry as text: its evidence, and what it replaced."""
 
 from dataclasses import replace
 
 import pytest
 
-from skipjack.bank import MASKED, REPLACED, BankEntry, Met, replacing
-from skipjack.report.bank import print_entry
+from skipjack.bank import MASKED, REPLACED, BankEntry, ReplacementReason, replacing
+from skipjack.report import print_entry
 
 GAIN = {"ratio": 1.5, "low": 1.4, "high": 1.6}
 ENTRY = BankEntry(
@@ -14,8 +14,10 @@ ENTRY = BankEntry(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("met", list(Met))
-def test_what_an_entry_replaced_is_shown(capsys: pytest.CaptureFixture[str], met: Met) -> None:
+@pytest.mark.parametrize("met", list(ReplacementReason))
+def test_what_an_entry_replaced_is_shown(
+    capsys: pytest.CaptureFixture[str], met: ReplacementReason
+) -> None:
     evidence = {**ENTRY.evidence, REPLACED: replacing(ENTRY, met)}
     print_entry(replace(ENTRY, config={"tile": 2}, evidence=evidence))
     shown = capsys.readouterr().out

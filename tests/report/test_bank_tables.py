@@ -1,4 +1,4 @@
-"""Tables of the bank: devices of one name, and where an entry was timed."""
+"""Tables of the bank: devices of the same name, and where an entry was timed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from skipjack.bank import BankEntry
-from skipjack.report import bank
-from skipjack.report.bank import print_entries, print_entry
+from skipjack.report import bank, print_entries, print_entry
 
 
 def entry(device: str, evidence: dict[str, Any], name: str = "znver4/1") -> BankEntry:
@@ -73,7 +72,7 @@ def test_entries_of_another_compiler_or_deployment_are_marked(
     assert [name in shown for name in ("deployed", "eager/hot")] == [True, True]
     assert "1 entry is stale" in shown and "skipjack bank verify" in shown
     print_entry(stale)
-    assert "compiled by llvmlite-0.0.1, and here is llvmlite-" in capsys.readouterr().out
+    assert "compiled by llvmlite-0.0.1, but this machine has llvmlite-" in capsys.readouterr().out
     print_entries([WIDE, OTHER])
     shown = capsys.readouterr().out
     assert "stale" not in shown and "deployed" not in shown

@@ -1,4 +1,4 @@
-"""The table of builds says what was built, what was known, and what failed."""
+"""The table of builds shows what was built, what was known, and what failed."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.trial import Status
-from skipjack.gpu.artifact import ABI as GPU_ABI
+from skipjack.core import Config, Device, Status
+from skipjack.gpu import ABI as GPU_ABI
 from skipjack.operations import parse
-from skipjack.report.builds import print_builds
-from skipjack.tuning.build_only import BuildResult, BuiltConfig
+from skipjack.report.tuning.results import print_builds
+from skipjack.tuning import BuildResult, BuiltConfig
 
 DEVICE = Device("cpu", "neoverse-n1", 1, features=("neon",))
 BUILDS = (

@@ -1,20 +1,17 @@
-"""The doctor notices a machine on which kernels crash, and says what to do."""
+"""The doctor detects a machine on which kernels crash, and says what to do."""
 
 from pathlib import Path
 
 import pytest
 
-from skipjack.core import cpu_levels
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
-from skipjack.core.trial import Candidate
+from skipjack.core import Candidate, Config, Device, Problem, device
 from skipjack.errors import WorkerError
 from skipjack.native import cpu
 from skipjack.report import doctor
-from skipjack.report.doctor import Finding, kernel_finding
+from skipjack.report.doctor import HealthCheck, kernel_finding
 from skipjack.settings import load_settings
-from skipjack.tuning.config_timer import candidates_for, try_kernels
+from skipjack.tuning import try_kernels
+from skipjack.tuning.config_timer import candidates_for
 
 
 def rogues(problem: Problem, *behaviours: str) -> list[Candidate]:
@@ -24,13 +21,13 @@ def rogues(problem: Problem, *behaviours: str) -> list[Candidate]:
 def test_kernels_that_run_are_a_good_finding(user_dir: Path) -> None:
     found = kernel_finding(load_settings())
     assert found.level == "good", found
-    assert found.text == f"{len(candidates_for(cpu.detect()))} were built and run, and are right"
+    assert found.text == f"{len(candidates_for(cpu.detect()))} were built and run, and are correct"
 
 
 def test_an_illegal_instruction_is_named_with_its_remedy(
     rogue: Problem, user_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    every = cpu_levels.features_of("x86-64-v4")
+    every = device.features_of("x86-64-v4")
     tried = try_kernels(load_settings(), rogues(rogue, "right", "trap"))
     monkeypatch.setattr(doctor, "try_kernels", lambda *arguments: tried)
     monkeypatch.setattr(cpu, "detect", lambda: Device("cpu", "znver4", 1, features=every))
@@ -47,7 +44,7 @@ def test_other_failures_are_to_be_reported(rogue: Problem, user_dir: Path) -> No
     found = kernel_finding(load_settings(), rogues(rogue, "wrong", "bad_ir", "right"))
     assert (found.level, found.text[:12]) == ("bad", "2 of 3 fail;")
     assert "SKIPJACK_CPU_LEVEL" not in found.text
-    assert found.text.endswith("report it with skipjack device --json")
+    assert found.text.endswith("report this with skipjack device --json")
 
 
 def test_workers_that_do_not_start_are_a_finding(
@@ -57,6 +54,6 @@ def test_workers_that_do_not_start_are_a_finding(
         raise WorkerError("run workers fail again and again")
 
     monkeypatch.setattr(doctor, "try_kernels", fail)
-    assert kernel_finding(load_settings()) == Finding(
+    assert kernel_finding(load_settings()) == HealthCheck(
         "kernels", "bad", "none could be tried: run workers fail again and again"
     )

@@ -1,4 +1,4 @@
-"""What people see of a find: places, times, workspaces, failures, refusals and the verdict."""
+"""The report of a find: ranks, times, workspaces, failures, refusals and the outcome."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 from rich.console import Console
 
 from skipjack.bank import FIND, BankEntry
-from skipjack.core.config import ALL, Config, settings_text
-from skipjack.execute.statistics import Ratio
+from skipjack.core import WHOLE_EXTENT, Config, settings_text
+from skipjack.execute import Ratio
 from skipjack.operations import parse
-from skipjack.report.bank import print_entries, print_entry
-from skipjack.report.find import print_find, print_not_applicable
+from skipjack.report import print_entries, print_entry
+from skipjack.report.tuning.results import print_find, print_not_applicable
 from skipjack.tuning import FindResult, FindStatus, RankedSolver
 
 SOLVERS = (
@@ -53,16 +53,19 @@ def test_every_solver_has_a_row_in_order() -> None:
     ]
     assert rows[3].split()[0] == "rogue"
     assert rows[3].rstrip().endswith("crash: the kernel's process [ended] by SIGSEGV")
-    assert rows[4] == "  2 solvers cannot do it: mkl, cblas (--verbose says why)"
+    assert rows[4] == "  2 solvers are not applicable: mkl, cblas (--verbose says why)"
     assert "  not mkl, cblas: it is not installed" in printed(verbose=True)
 
 
 def test_a_setting_that_stands_for_all_reads_so() -> None:
-    everything = RankedSolver("direct", "ok", 1.0, 0, Config(panels=ALL, lines=2), 0.1, 9)
+    everything = RankedSolver("direct", "ok", 1.0, 0, Config(panels=WHOLE_EXTENT, lines=2), 0.1, 9)
     rows = printed(replace(RESULT, solvers=(everything,)))
     assert rows[3].rstrip().endswith("panels=all lines=2")
-    assert everything.to_json()["config"]["panels"] == ALL
-    assert settings_text({"bytes": float(ALL), "on": True}) == f"bytes={float(ALL)} on=True"
+    assert everything.to_json()["config"]["panels"] == WHOLE_EXTENT
+    assert (
+        settings_text({"bytes": float(WHOLE_EXTENT), "on": True})
+        == f"bytes={float(WHOLE_EXTENT)} on=True"
+    )
 
 
 def test_a_find_that_failed_says_why() -> None:

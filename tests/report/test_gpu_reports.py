@@ -1,12 +1,13 @@
-"""GPUs beside the CPU, for people and for machines."""
+"""GPUs next to the CPU, as text and as JSON."""
 
 from dataclasses import replace
 
 import pytest
 
-from skipjack.core.device import Device, Peaks
-from skipjack.gpu.opening import find_gpus, only_drivers
-from skipjack.report.device import device_record, print_device
+from skipjack.core import Device, Peaks
+from skipjack.gpu import find_gpus
+from skipjack.gpu.discovery import only_drivers
+from skipjack.report import device_record, print_device
 from skipjack.report.doctor import gpu_findings
 from skipjack.testing.fake_gpu import DEVICE, FakeDriver
 
@@ -71,4 +72,4 @@ def test_the_doctor_names_the_driver_and_torch() -> None:
 def test_the_doctor_says_why_there_is_none() -> None:
     (finding,) = gpu_findings()
     assert finding.level == "note"
-    assert "none here (" in finding.text and "known" in finding.text
+    assert "none found (" in finding.text and "known" in finding.text

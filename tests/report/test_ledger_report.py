@@ -1,15 +1,13 @@
-"""What the ledger shows of a problem."""
+"""The ledger's report of a problem."""
 
 from pathlib import Path
 
 import pytest
 
-from skipjack.core.config import Config
-from skipjack.core.study import Study
-from skipjack.core.trial import Status, Trial
+from skipjack.core import Config, Status, Study, Trial
 from skipjack.ledger import Ledger
 from skipjack.operations import parse
-from skipjack.report.ledger import print_problem
+from skipjack.report import print_problem
 
 PROBLEM = "matmul:8x8x8:f32"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skipjack.report.library import library_cell, library_column
+from skipjack.report.numbers import library_cell, library_column
 
 
 @pytest.mark.parametrize(

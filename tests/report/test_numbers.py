@@ -1,8 +1,8 @@
-"""Numbers for people are short and have the unit that fits."""
+"""Numbers as text are short and have a fitting unit."""
 
 import pytest
 
-from skipjack.report.numbers import rate_text
+from skipjack.report import rate_text
 
 
 @pytest.mark.parametrize(

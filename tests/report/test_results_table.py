@@ -1,4 +1,4 @@
-"""The table of a tuning names the library that the times beside ours are of."""
+"""The table of a tuning names the library of the times next to ours."""
 
 import io
 from collections.abc import Sequence
@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from skipjack.core.config import Config
-from skipjack.core.trial import Status, Trial
-from skipjack.execute.statistics import Ratio
-from skipjack.ledger import verdict_word
+from skipjack.core import Config, Status, Trial
+from skipjack.execute import Ratio
+from skipjack.ledger import decision_word
 from skipjack.operations import parse
-from skipjack.report.find import print_find
-from skipjack.report.table import print_results
-from skipjack.tuning import FindResult, FindStatus, Outcome, Speedup, TuneResult
+from skipjack.report.tuning.results import print_find, print_results
+from skipjack.tuning import FindResult, FindStatus
+from skipjack.tuning.study import Speedup, TuneOutcome, TuneResult
 
 NAN = float("nan")
 GAIN, CUT = Ratio(2.0, 1.9, 2.1, pairs=10), Ratio(8.0, NAN, NAN)
@@ -32,8 +31,8 @@ def tuned(
     times = {name: 1e3 * ratio.ratio for name, ratio in vendors.items()}
     speedup = Speedup(default, vendors, **more)
     return TuneResult(
-        parse(problem), "znver4/1", "nest", Outcome.BANKED, Config(), [*trials], speedup, 1e3, 0.01,
-        2e3, 1, 1, 1.0, 0.0, times, 0.5,
+        parse(problem), "znver4/1", "nest", TuneOutcome.BANKED, Config(), [*trials], speedup, 1e3,
+        0.01, 2e3, 1, 1, 1.0, 0.0, times, 0.5,
         untuned_ns=1e3 * speedup.untuned.ratio if speedup.untuned else None,
     )  # fmt: skip
 
@@ -59,7 +58,7 @@ def test_a_result_is_one_line_in_a_notebook() -> None:
     result = tuned("add:8", {"numpy": GAIN})
     told = f"1,000 ns, {GAIN.ratio:.3g} times as fast as numpy>"
     assert repr(result) == f"<TuneResult add:8:f32 on znver4/1: banked, nest, {told}"
-    failed = replace(result, status=Outcome.FAILED, reason="no config ran")
+    failed = replace(result, status=TuneOutcome.FAILED, reason="no config ran")
     assert repr(failed) == "<TuneResult add:8:f32 on znver4/1: failed, no config ran>"
 
 
@@ -150,8 +149,8 @@ def test_a_gain_known_from_one_call_has_no_interval() -> None:
     assert " 8.00  " in printed(tuned("add:8", {"numpy": GAIN}, CUT))[2]
 
 
-@pytest.mark.parametrize("outcome", Outcome)
-def test_a_verdict_is_shown_in_the_words_that_the_page_explains(outcome: Outcome) -> None:
+@pytest.mark.parametrize("outcome", TuneOutcome)
+def test_a_verdict_is_shown_in_the_words_that_the_page_explains(outcome: TuneOutcome) -> None:
     page = (Path(__file__).parents[2] / "docs" / "how-it-works.md").read_text()
     assert f"| `{outcome.word}` | `{outcome}` |" in page
     (row,) = [
@@ -164,7 +163,7 @@ def test_a_verdict_is_shown_in_the_words_that_the_page_explains(outcome: Outcome
 
 
 def test_no_verdict_is_called_a_vendor_or_reserved() -> None:
-    words = {outcome.word for outcome in Outcome} | {verdict_word("found")}
+    words = {outcome.word for outcome in TuneOutcome} | {decision_word("found")}
     assert words == {
         "banked",
         "entry stays",

@@ -1,4 +1,4 @@
-"""A result is the same when it is read; CSV has the same columns in every row."""
+"""A result is unchanged when it is read back; CSV has the same columns in every row."""
 
 import csv
 import io
@@ -13,18 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sweeps import LATENCY, RATE, grid, sweep, trial
 
-from skipjack.core.trial import Status
+from skipjack.core import Status
 from skipjack.errors import NewerFormatError, StorageError
-from skipjack.report.sweep_files import (
-    csv_columns,
-    csv_text,
-    from_json,
-    read_json,
-    to_json,
-    write_csv,
-    write_json,
-)
-from skipjack.sweep.result import SweepResult
+from skipjack.report.sweep import read_json, write_csv, write_json
+from skipjack.report.sweep.files import csv_columns, csv_text, from_json, to_json
+from skipjack.sweep.engine import SweepResult
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT
@@ -127,10 +120,10 @@ def test_a_newer_format_is_refused_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ("{", "is no JSON"),
-        ("[]", "is no result of a sweep"),
-        ('{"kind": "study", "format": 1}', "is no result of a sweep"),
-        ('{"kind": "sweep"}', "does not say its format"),
+        ("{", "is not JSON"),
+        ("[]", "is not a result of a sweep"),
+        ('{"kind": "study", "format": 1}', "is not a result of a sweep"),
+        ('{"kind": "sweep"}', "has no format number"),
         ('{"kind": "sweep", "format": 1}', "the field trials is missing"),
         (json.dumps({**to_json(grid()), "trials": 5}), "is damaged"),
         (json.dumps(to_json(grid())).replace("out_of_memory", "odd"), 'found "odd"'),

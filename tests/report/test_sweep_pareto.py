@@ -1,11 +1,11 @@
-"""The front holds what no other point beats in every objective, and nothing else."""
+"""The Pareto front has exactly the points that no other point dominates."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sweeps import LATENCY, RATE, sweep, trial
 
-from skipjack.core.objective import Direction, Objective
-from skipjack.report.sweep_pareto import non_dominated, pareto_front
+from skipjack.core import Direction, Objective
+from skipjack.report.sweep.summary import non_dominated, pareto_front
 
 VALUES = st.none() | st.integers(0, 4).map(float) | st.just(float("nan"))
 ROWS = st.lists(st.tuples(VALUES, VALUES, VALUES), max_size=12)

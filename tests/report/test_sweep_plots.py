@@ -1,4 +1,4 @@
-"""Plots of whatever a sweep may have; a page that needs nothing else."""
+"""Plots of all kinds of sweeps, and a self-contained page."""
 
 import builtins
 import re
@@ -10,18 +10,14 @@ from typing import Any
 import pytest
 from sweeps import LATENCY, RATE, grid, sweep, trial
 
-from skipjack.core.config import Config
-from skipjack.core.objective import Objective
-from skipjack.core.trial import Status
+from skipjack.core import Config, Objective, Status
 from skipjack.errors import UsageError
-from skipjack.report.sweep_axes import MOST_PLACES, axis, by_effect, shortened
-from skipjack.report.sweep_best_so_far import history
-from skipjack.report.sweep_drawing import PlotsMissingError, picture
-from skipjack.report.sweep_front_plot import draw_front
-from skipjack.report.sweep_heat_map import cells, chosen_axes, draw_heat_map
-from skipjack.report.sweep_page import page_text
-from skipjack.report.sweep_plots import plots, write_html, write_plots
-from skipjack.sweep.result import SweepResult
+from skipjack.report.sweep import PlotsMissingError, picture, write_html
+from skipjack.report.sweep.best_so_far import history
+from skipjack.report.sweep.drawing import MOST_PLACES, axis, by_effect, shortened
+from skipjack.report.sweep.page import page_text, plots, write_plots
+from skipjack.report.sweep.parameter_plots import cells, chosen_axes, draw_front, draw_heat_map
+from skipjack.sweep.engine import SweepResult
 
 PLOTS = ("best-so-far", "heat-map", "parallel-coordinates")
 
@@ -124,7 +120,7 @@ def test_the_parameters_with_most_effect_are_chosen() -> None:
 
 
 def test_a_parameter_that_there_is_not_cannot_be_chosen() -> None:
-    with pytest.raises(UsageError, match="'x' is no parameter; there are batch, layout"):
+    with pytest.raises(UsageError, match="'x' is not a parameter; choose from batch, layout"):
         chosen_axes(grid(), ("batch", "x"))
 
 

@@ -1,4 +1,4 @@
-"""A sweep can be followed on a terminal and in a log file."""
+"""The progress of a sweep on a terminal and in a log file."""
 
 import io
 from dataclasses import replace
@@ -7,10 +7,10 @@ import pytest
 from rich.console import Console
 from sweeps import trial
 
-from skipjack.core.config import Config
-from skipjack.core.trial import Status
-from skipjack.report.sweep_progress import aged, done_text, live_view, sweep_progress, time_line
-from skipjack.sweep.progress import SweepProgress
+from skipjack.core import Config, Status
+from skipjack.report.sweep import sweep_progress
+from skipjack.report.sweep.terminal import aged, done_text, live_view, time_line
+from skipjack.sweep.engine import SweepProgress
 
 RUN = trial(3, {"batch": 8, "threads": 2}, 1203.4)
 STANDING = SweepProgress(

@@ -1,4 +1,4 @@
-"""What a sweep prints: the best first, what it gains, what failed, what to paste."""
+"""The report of a sweep: the best point first, its gain, failures, texts to paste."""
 
 import io
 import json
@@ -8,10 +8,10 @@ import pytest
 from rich.console import Console
 from sweeps import LATENCY, RATE, grid, sweep, trial
 
-from skipjack.core.trial import Status
-from skipjack.report.sweep_points import setting_text
-from skipjack.report.sweep_table import print_sweep
-from skipjack.sweep.result import SweepResult
+from skipjack.core import Status
+from skipjack.report.sweep import print_sweep
+from skipjack.report.sweep.summary import setting_text
+from skipjack.sweep.engine import SweepResult
 
 
 def printed(result: SweepResult, width: int = 120) -> list[str]:
@@ -80,7 +80,7 @@ def test_points_that_were_refused_are_no_runs() -> None:
 def test_a_submitter_can_paste_lines_and_an_overlay() -> None:
     lines = printed(grid(), width=30)
     assert lines[lines.index("for user.conf") + 1] == "*.Offline.target_qps = 1205"
-    text = "\n".join(lines[lines.index("to lay over the config") + 1 :])
+    text = "\n".join(lines[lines.index("to merge into the config") + 1 :])
     overlay, _ = json.JSONDecoder().raw_decode(text)
     assert overlay == {"batch": 8, "layout": "NHWC"}
 
@@ -128,9 +128,9 @@ def test_a_point_that_fails_in_full_is_not_ranked_by_its_short_runs() -> None:
 
 def test_a_sweep_without_any_result_says_so() -> None:
     lines = printed(sweep([trial(1, {"a": 1}, None)], interrupted=True))
-    assert lines[0] == "resnet: nothing that was tried has a result, interrupted"
+    assert lines[0] == "resnet: no run has a result, interrupted"
     assert "crash: 1 point" in lines
-    assert "to lay over the config" not in lines
+    assert "to merge into the config" not in lines
 
 
 def test_an_empty_sweep_is_printed() -> None:

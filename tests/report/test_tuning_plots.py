@@ -1,4 +1,4 @@
-"""Plots of tunings and finds: what they show, where they are written, what is refused before."""
+"""Plots of tunings and finds: their contents, their files, and early checks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from sweeps import grid
 from test_find_tables import RESULT
 from test_results_table import GAIN, tuned
 
-from skipjack.core.config import Config
-from skipjack.core.trial import Status, Trial
+from skipjack.core import Config, Status, Trial
 from skipjack.errors import StorageError
-from skipjack.report.plots import check_plots, write_find_plots, write_tune_plots
-from skipjack.report.plots.search import trials_search
-from skipjack.report.sweep_drawing import PlotsMissingError
-from skipjack.report.views.sweeping import write_report
+from skipjack.report.sweep import PlotsMissingError
+from skipjack.report.sweep.files import write_report
+from skipjack.report.tuning import check_plots
+from skipjack.report.tuning.plots import trials_search, write_find_plots, write_tune_plots
 
 TRIALS = [
     Trial(Config(n=1), Status.CRASH, reason="SIGILL"),
@@ -62,7 +61,7 @@ def test_a_find_has_its_ranking_and_its_search(tmp_path: Path) -> None:
 
 def test_a_ranking_has_a_bar_for_each_that_ran_and_a_word_for_each_that_failed() -> None:
     pytest.importorskip("matplotlib")
-    from skipjack.report.plots.solvers import draw_ranking
+    from skipjack.report.tuning.plots import draw_ranking
 
     drawn = draw_ranking(RESULT)
     assert drawn is not None

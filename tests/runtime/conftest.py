@@ -9,16 +9,16 @@ import pytest
 
 from open_tuner import home, tuner
 from processes import PATIENCE_S
-from skipjack.runtime import bank_lookup
-from skipjack.runtime.checks import beside, guesses
+from skipjack.runtime import full_lookup
+from skipjack.runtime.checks import background, guesses
 
 __all__ = ["home", "tuner"]
 
 
 @pytest.fixture(autouse=True)
 def patient_lookups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bank_lookup, "_PATIENCE_S", PATIENCE_S)
-    monkeypatch.setattr(beside, "_checks", {})
+    monkeypatch.setattr(full_lookup, "_PATIENCE_S", PATIENCE_S)
+    monkeypatch.setattr(background, "_checks", {})
     monkeypatch.setattr(guesses, "library_ratios", _twice_as_fast)
 
 

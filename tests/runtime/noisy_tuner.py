@@ -13,10 +13,10 @@ from typing import Any
 from rank_noise import noisy
 
 from skipjack.bank import Bank
-from skipjack.execute.worker import settle_in
+from skipjack.execute import set_up_worker
 from skipjack.runtime.online import SearchAnswer, SearchRequest
 from skipjack.settings import Settings
-from skipjack.tuning.online.serving import TuningServer
+from skipjack.tuning.online.server import TuningServer
 
 
 class NoisyServer(TuningServer):
@@ -29,7 +29,7 @@ class NoisyServer(TuningServer):
 
 
 def main() -> None:
-    requests, answers = settle_in(int(sys.argv[2]))
+    requests, answers = set_up_worker(int(sys.argv[2]))
     server = NoisyServer(answers)
     threading.Thread(target=server.read, args=(requests,), daemon=True).start()
     server.serve()

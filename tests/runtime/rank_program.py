@@ -13,9 +13,9 @@ from rank_noise import noisy
 import skipjack
 from processes import PATIENCE_S
 from skipjack.bank import Bank
-from skipjack.runtime import TunedKernel, bank_lookup
-from skipjack.runtime.kernel_code import KernelCode
-from skipjack.runtime.online import SearchAnswer, SearchRequest, searching
+from skipjack.runtime import bank_lookup
+from skipjack.runtime.local_kernels import KernelCode, TunedKernel
+from skipjack.runtime.online import SearchAnswer, SearchRequest, searches
 from skipjack.runtime.online.client import PendingSearch
 from skipjack.settings import load_settings
 
@@ -53,7 +53,7 @@ def main() -> None:
         made(self, problem, code, *more)  # type: ignore[arg-type]
 
     TunedKernel.__init__ = remember  # type: ignore[method-assign, assignment]
-    searching.tuning_process = NoisyTuner  # type: ignore[assignment]
+    searches.tuning_process = NoisyTuner  # type: ignore[assignment]
     bank_lookup._INTERVAL_S = 0.0
     bank = Bank(load_settings().user_dir / "bank.jsonl")
     kept, seen = [], []

@@ -4,12 +4,11 @@ import os
 import sys
 import time
 
-from skipjack.execute import wire
-from skipjack.execute.worker import settle_in
+from skipjack.execute import set_up_worker, wire
 
 
 def main() -> None:
-    requests, answers = settle_in(int(sys.argv[2]))
+    requests, answers = set_up_worker(int(sys.argv[2]))
     wire.send(answers, {"ready": True})
     served = 0
     while (message := wire.receive(requests.read)) is not None:

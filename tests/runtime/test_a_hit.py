@@ -19,7 +19,7 @@ from skipjack.runtime import bank_lookup
 from skipjack.solvers import find_solver
 
 if TYPE_CHECKING:
-    from skipjack.runtime.gpu_kernel import GpuKernel
+    from skipjack.runtime.local_kernels import GpuKernel
 
 KEYS = (("matmul:24x24x24", "nest"), ("conv2d:n1c8h6w6k8y3x3p1q1", "direct"))
 _MODULES = """
@@ -169,7 +169,7 @@ def test_a_remembered_answer_is_given_without_looking_at_files(
         Bank.open(user_dir).put(entry("add:64"))
     kernel = skipjack.lookup("add:64")
     looks: list[object] = []
-    for name in ("_depends", "_settings", "_look_up"):
+    for name in ("_depends", "lookup_settings", "_look_up"):
         monkeypatch.setattr(bank_lookup, name, lambda *told: looks.append(told) or ())
     now += 0.9 * bank_lookup._INTERVAL_S
     assert skipjack.lookup("add:64") is kernel and not looks

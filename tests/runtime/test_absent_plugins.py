@@ -13,7 +13,7 @@ from skipjack.bank import Bank, BankEntry
 from skipjack.errors import UsageError
 from skipjack.native import cpu
 from skipjack.operations import parse
-from skipjack.runtime.shipping import banked
+from skipjack.runtime import banked_kernels
 from skipjack.settings import Settings
 from skipjack.solvers import find_solver
 
@@ -60,7 +60,7 @@ def test_what_cannot_be_built_is_left_out_with_a_remark(user_dir: Path) -> None:
     bank.put(good)
     bank.put(entry("add:321", "streaming"))
     bank.put(entry("cdist1:320", "nest"))
-    found = banked(Settings(user_dir))
+    found = banked_kernels(Settings(user_dir))
     assert [record.problem for record, _ in found.kernels] == [good.problem]
     assert len(found.left_out) == 2
     assert "solver streaming, which is not known here" in found.left_out[0]
@@ -70,7 +70,7 @@ def test_what_cannot_be_built_is_left_out_with_a_remark(user_dir: Path) -> None:
 def test_a_bank_of_nothing_else_says_why(user_dir: Path) -> None:
     Bank.open(user_dir).put(entry(KEY, "streaming"))
     with pytest.raises(UsageError, match="streaming, which is not known"):
-        banked(Settings(user_dir))
+        banked_kernels(Settings(user_dir))
 
 
 def test_lookup_loads_plug_ins(

@@ -10,12 +10,12 @@ import pytest
 import skipjack
 from skipjack.bank import Bank, BankEntry
 from skipjack.errors import UsageError
-from skipjack.execute.statistics import Ratio
+from skipjack.execute import Ratio
 from skipjack.native import cpu
 from skipjack.operations import parse
-from skipjack.runtime.kernel_code import KernelCode
+from skipjack.runtime.local_kernels import KernelCode
 from skipjack.solvers import BuildingSolver, find_solver
-from skipjack.tuning.result import Outcome, Speedup, TuneResult
+from skipjack.tuning.study import Speedup, TuneOutcome, TuneResult
 
 KEY = "add:96"
 
@@ -55,7 +55,15 @@ def test_a_tuned_kernel_is_found_again_as_it_was_deployed(bank: Bank) -> None:
     blob = nest.compile(nest.lower(problem, device, config))
     slots = tuple(nest.slots(problem, device, config))
     result = TuneResult(
-        *(problem, device.name, "nest", Outcome.BANKED, config, [], Speedup(Ratio(1.0, 1.0, 1.0))),
+        *(
+            problem,
+            device.name,
+            "nest",
+            TuneOutcome.BANKED,
+            config,
+            [],
+            Speedup(Ratio(1.0, 1.0, 1.0)),
+        ),
         *(1.0, 0.0, 1.0, 1, 1, 1.0, 0.0),
         code=KernelCode(blob.data, blob.digest, blob.symbol, blob.abi, slots),
         deployed="eager/hot",
@@ -67,7 +75,7 @@ def test_a_tuned_kernel_is_found_again_as_it_was_deployed(bank: Bank) -> None:
 
 def test_what_a_program_names_is_of_a_deployment_and_found_again_by_its_name(bank: Bank) -> None:
     bank.add([entry("numpy", protocol=way) for way in ("native/hot", "eager/hot")])
-    with pytest.raises(UsageError, match="is no deployment"):
+    with pytest.raises(UsageError, match="is not a deployment"):
         skipjack.lookup(KEY, solver="numpy", protocol="eager")
     config = find_solver("nest").space(parse(KEY), cpu.detect()).default()
     named = skipjack.lookup(KEY, solver="nest", config=config, protocol="eager/hot")

@@ -13,12 +13,11 @@ import pytest
 from numpy_entry import entry
 
 from skipjack.bank import Bank
-from skipjack.core.device import ABI
+from skipjack.core import ABI
 from skipjack.errors import MalformedError, NewerFormatError, UsageError
 from skipjack.interop import parse_driver
 from skipjack.native import cpu
 from skipjack.operations import parse
-from skipjack.runtime import warning_once
 from skipjack.runtime.dumps import (
     Dump,
     DumpedProblem,
@@ -33,6 +32,7 @@ from skipjack.runtime.dumps import (
 )
 from skipjack.runtime.dumps import dump as dump_module
 from skipjack.runtime.dumps.worth import USUAL_GAIN
+from skipjack.runtime.process import program
 from skipjack.settings import Settings, load_settings
 from small_disks import disk, fill
 
@@ -47,7 +47,7 @@ def settings(user_dir: Path) -> Settings:
 
 @pytest.fixture
 def dump(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Dump:
-    monkeypatch.setattr(warning_once, "_said", set())
+    monkeypatch.setattr(program, "_said", set())
     return Dump(tmp_path / "dump", settings, torch="2.13.0")
 
 
@@ -158,7 +158,7 @@ def test_a_full_disk_costs_one_warning_and_no_counts(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(warning_once, "_said", set())
+    monkeypatch.setattr(program, "_said", set())
     fill(disk)
     one = Dump(disk / "dump", settings)
     with caplog.at_level(logging.WARNING):
@@ -252,7 +252,7 @@ def test_a_folder_of_a_problem_is_a_dump_of_one(dump: Dump) -> None:
 
 
 def test_an_empty_directory_is_no_dump(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is no dump: no folder in it has a"):
+    with pytest.raises(UsageError, match="is not a dump: no folder in it has a"):
         read_dump(tmp_path)
 
 

@@ -15,12 +15,10 @@ import pytest
 
 import skipjack
 from skipjack import operations, plugins
-from skipjack.bank import Bank, BankEntry
-from skipjack.bank.kernel_db import write_kernel_db
+from skipjack.bank import Bank, BankEntry, write_kernel_db
 from skipjack.native import cpu
 from skipjack.operations import parse
-from skipjack.runtime import bank_lookup
-from skipjack.runtime.shipping import banked
+from skipjack.runtime import bank_lookup, banked_kernels
 from skipjack.settings import Settings
 from skipjack.solvers import find_solver
 
@@ -28,7 +26,7 @@ KEY = "edited:64"
 looking: Any = bank_lookup
 TEXT = """
 from skipjack import operations
-from skipjack.operations.elementwise import ELEMENTWISE
+from skipjack.operations import ELEMENTWISE
 
 _like = next(one for one in ELEMENTWISE if one.name == "square")
 
@@ -97,9 +95,9 @@ def test_lookup_and_kernel_files_notice(
     bank, settings, file = Bank.open(user_dir), Settings(user_dir), tmp_path / "mine.skk"
     bank.put(entry())
     assert result(skipjack.lookup(KEY)) == 9.0
-    ((record, _),) = banked(settings).kernels
+    ((record, _),) = banked_kernels(settings).kernels
     bank.put(replace(entry(record.artifact), time_ns=0.5))
-    write_kernel_db(file, banked(settings).kernels)
+    write_kernel_db(file, banked_kernels(settings).kernels)
     with skipjack.kernels(file) as kernels:
         assert result(kernels.find(KEY)) == 9.0
 

@@ -15,17 +15,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skipjack.core.device import Device
+from skipjack.core import Device
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.gpu.artifact import ABI, Argument, pack
-from skipjack.gpu.driver import LaunchShape
-from skipjack.gpu.opening import only_drivers
-from skipjack.gpu.plan import Descriptor, Pointer, Scratch, launch, to_slots
+from skipjack.gpu import (
+    ABI,
+    Argument,
+    Descriptor,
+    LaunchShape,
+    Pointer,
+    Scratch,
+    launch,
+    pack,
+    to_slots,
+)
+from skipjack.gpu.discovery import only_drivers
 from skipjack.operations import parse
-from skipjack.runtime import gpu_kernel
-from skipjack.runtime.gpu_arguments import GpuArguments, TorchTensors
-from skipjack.runtime.gpu_kernel import GpuKernel, free_dropped, shared_gpu
-from skipjack.runtime.kernel_code import KernelCode
+from skipjack.runtime.local_kernels import GpuKernel, KernelCode, gpu_kernel
+from skipjack.runtime.local_kernels.gpu_arguments import GpuArguments, TorchTensors
+from skipjack.runtime.local_kernels.gpu_kernel import free_dropped, shared_gpu
 from skipjack.testing.fake_gpu import DEVICE, FakeDriver, FakeGpu, fake_artifact
 
 N = 64
@@ -164,8 +171,8 @@ def _odd_address() -> Tensor:
         (lambda: tensor(dtype=np.int32), "must be float32 .*, not int32"),
         (_strided, "must be contiguous"),
         (_on_cpu, "is not on a GPU"),
-        (lambda: tensor(index=1), "must lie on one GPU"),
-        (lambda: np.zeros(N, np.float32), "is not on a GPU: it is ndarray"),
+        (lambda: tensor(index=1), "must be on one GPU"),
+        (lambda: np.zeros(N, np.float32), "is not on a GPU: it is of type ndarray"),
         (_odd_address, "compiled for multiples of 16"),
     ],
 )
@@ -183,9 +190,9 @@ def test_quick_calls_refuse_what_first_calls_refuse(
 
 def test_quick_calls_count_their_tensors(warm: GpuKernel) -> None:
     for given in ((tensor(),), (tensor(), tensor(), tensor())):
-        with pytest.raises(UsageError, match=f"takes 2 tensors, {len(given)} were given"):
+        with pytest.raises(UsageError, match=f"takes 2 tensors, not {len(given)}"):
             warm(*given)
-    with pytest.raises(UsageError, match="takes as many arrays, 2 were given"):
+    with pytest.raises(UsageError, match="needs 1 array, not 2"):
         warm(tensor(), tensor(), out=(tensor(), tensor()))
 
 
@@ -266,7 +273,7 @@ def test_streams_do_not_share_scratch_in_quick_calls(streams: dict[int, int]) ->
     for streams[0] in (5, 6, 5, 6):
         made(x, y, out=out)
     assert len(gpu()._memory) == 2
-    assert made.lent_bytes == PARTS.size
+    assert made.scratch_bytes == PARTS.size
 
 
 def test_quick_calls_are_recorded_in_graphs(quick: GpuKernel) -> None:

@@ -14,18 +14,26 @@ from typing import Any
 import pytest
 
 import skipjack
-from skipjack.bank import Bank, BankEntry
-from skipjack.bank.launch import LaunchData
-from skipjack.core.config import Config
+from skipjack.bank import Bank, BankEntry, LaunchData
+from skipjack.core import Config
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.report.doctor import cache_finding
-from skipjack.runtime import bank_lookup, kernel_cache, verified
-from skipjack.runtime.kernel_cache import cache_status, keep_within_limit, trim
-from skipjack.runtime.verified import VerifiedKernel, VerifiedKernels, entry_key, in_use
-from skipjack.settings import Settings, load_settings
+from skipjack.runtime import bank_lookup
+from skipjack.runtime.local_kernels import (
+    VerifiedKernel,
+    VerifiedKernels,
+    cache_status,
+    entry_key,
+    keep_within_limit,
+    kernel_cache,
+    known_kernels,
+)
+from skipjack.runtime.local_kernels.kernel_cache import trim
+from skipjack.runtime.local_kernels.known_kernels import in_use
+from skipjack.settings import ARTIFACTS, Settings, load_settings
 from skipjack.solvers import find_solver
-from skipjack.storage import ARTIFACTS, ArtifactStore, FileLock, KernelStore, artifacts
+from skipjack.storage import ArtifactStore, FileLock, KernelStore, artifacts
 
 KEY = "add:256"
 CONFIG = {"unroll": 1}
@@ -34,7 +42,7 @@ SIZE = 10_000
 
 @pytest.fixture(autouse=True)
 def a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verified, "_in_use", {})
+    monkeypatch.setattr(known_kernels, "_in_use", {})
     monkeypatch.setattr(bank_lookup, "_kept", {})
     monkeypatch.setattr(kernel_cache, "_next_look", {})
     monkeypatch.setattr(artifacts, "_warned", set())
@@ -67,7 +75,7 @@ def put(settings: Settings, number: int, days_ago: float, names: str = "") -> st
     digest, key = hashlib.sha256(data).hexdigest(), f"{number:064}"
     kernel = VerifiedKernel(digest, "kernel", "abi", "source", "compiler", entry=names)
     VerifiedKernels(settings).put(key, kernel, data)
-    verified._in_use.clear()
+    known_kernels._in_use.clear()
     date = time.time() - 86400 * days_ago
     os.utime(ArtifactStore(settings.kernel_dirs[0]).path(digest), (date, date))
     return key
@@ -85,7 +93,7 @@ def test_what_was_used_least_recently_goes_first(tmp_path: Path) -> None:
     settings = Settings(tmp_path)
     keys = [put(settings, number, days_ago=10 - number) for number in range(6)]
     assert VerifiedKernels(settings).find(keys[1])  # used just now, and no longer used here:
-    verified._in_use.clear()
+    known_kernels._in_use.clear()
     assert trim(Settings(tmp_path, cache_limit=4 * SIZE))
     assert left(settings, keys) == [1, 4, 5]
     assert cache_status(settings).used_bytes < 4 * SIZE
@@ -153,8 +161,8 @@ def test_a_kernel_is_dated_anew_once_an_hour_and_at_the_end_of_its_process(
     os.utime(path)
     assert VerifiedKernels(settings).find(key)
     assert marked == [path]
-    monkeypatch.setattr(verified, "mark_used", marked.append)
-    verified._remind()
+    monkeypatch.setattr(known_kernels, "mark_used", marked.append)
+    known_kernels._remind()
     assert marked == [path, path]
 
 
@@ -249,7 +257,7 @@ def test_a_second_process_finds_every_kernel_of_the_first(user_dir: Path, tmp_pa
 _PUT = """
 import sys
 from pathlib import Path
-from skipjack.runtime.kernel_cache import trim
+from skipjack.runtime.local_kernels.kernel_cache import trim
 from skipjack.settings import Settings
 from skipjack.storage import ArtifactStore
 settings = Settings(Path(sys.argv[1]), cache_limit=100_000)
@@ -298,7 +306,7 @@ def test_doctor_shows_size_and_limit(tmp_path: Path) -> None:
     assert full.level == "note" and "raise SKIPJACK_CACHE_LIMIT" in full.text
     (tmp_path / "file").write_text("no directory")
     bad = cache_finding(Settings(tmp_path, cache_dir=tmp_path / "file"))
-    assert bad.level == "note" and "new ones are not kept" in bad.text
+    assert bad.level == "note" and "new kernels are not kept" in bad.text
 
 
 def test_a_bank_that_cannot_be_read_keeps_everything(

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import skipjack
-from skipjack.bank.kernel_db import KernelRecord, write_kernel_db
+from skipjack.bank import KernelRecord, write_kernel_db
 from skipjack.errors import CorruptFileError
-from skipjack.gpu.opening import only_drivers
+from skipjack.gpu.discovery import only_drivers
 from skipjack.native import cpu
 
 CODE = b"machine code"

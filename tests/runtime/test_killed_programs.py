@@ -23,9 +23,9 @@ from processes import PATIENCE_S, gone
 from skipjack.bank import Bank
 from skipjack.ledger import Ledger
 from skipjack.native import cpu
-from skipjack.runtime import bank_lookup
-from skipjack.runtime.answers.agreement import AgreedAnswer, Agreement
-from skipjack.runtime.misses import MissedProblem, MissFile
+from skipjack.runtime import MissedProblem, MissFile, bank_lookup
+from skipjack.runtime.answers import Agreement
+from skipjack.runtime.answers.agreement import AgreedAnswer
 from skipjack.storage import FileLock
 
 TEMPLATE = entry("add:8")
@@ -162,12 +162,12 @@ def test_a_lock_of_a_dead_process_holds_nobody_up(user_dir: Path, name: str) -> 
 def test_a_bank_and_misses_that_somebody_else_holds_are_read_and_done_without(
     user_dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from skipjack.runtime import policy, warning_once
-    from skipjack.runtime.misses import file, recording
+    from skipjack.runtime import missed_problems
+    from skipjack.runtime.process import policy, program
 
-    monkeypatch.setattr(warning_once, "_said", set())
-    monkeypatch.setattr(recording, "_logs", {})
-    monkeypatch.setattr(file, "_WAIT_S", 0.01)
+    monkeypatch.setattr(program, "_said", set())
+    monkeypatch.setattr(missed_problems, "_logs", {})
+    monkeypatch.setattr(missed_problems, "_WAIT_S", 0.01)
     monkeypatch.setenv("SKIPJACK_ON_MISS", "record")
     policy.on_miss.cache_clear()
     Bank.open(user_dir).put(entry("add:64"))
@@ -176,8 +176,8 @@ def test_a_bank_and_misses_that_somebody_else_holds_are_read_and_done_without(
             hit, missed = skipjack.lookup("add:64"), skipjack.lookup("add:65")
             assert hit is not None and hit.source == "user"
             assert missed is not None and missed.source != "user"
-            assert caplog.text.count("missed problems are not written down") == 1
-        recording.flush()
+            assert caplog.text.count("missed problems cannot be recorded") == 1
+        missed_problems.flush()
         assert [one.problem for one in MissFile(user_dir).missed()] == ["add:65:f32"]
     finally:
         monkeypatch.undo()

@@ -17,12 +17,12 @@ import pytest
 
 import skipjack
 from skipjack.bank import Bank, BankEntry
-from skipjack.core.parameters import ParameterSpace
+from skipjack.core import ParameterSpace
 from skipjack.errors import UsageError
 from skipjack.native import cpu
 from skipjack.operations import get, parse, references
-from skipjack.runtime import LibraryKernel, bank_lookup
-from skipjack.runtime.library_kernel import GpuLibraryKernel
+from skipjack.runtime import bank_lookup
+from skipjack.runtime.local_kernels import GpuLibraryKernel, LibraryKernel
 from skipjack.solvers import GpuFunctionSolver, Solver, find_solver
 
 
@@ -95,7 +95,7 @@ def test_arrays_that_do_not_fit_a_library_are_refused(user_dir: Path) -> None:
     ):
         with pytest.raises(UsageError, match=says):
             found(*arguments, out=out)
-    with pytest.raises(UsageError, match="is not contiguous, and must be to be bound"):
+    with pytest.raises(UsageError, match="is not contiguous, which bind"):
         found.bind(a[::-1], b)
 
 
@@ -123,7 +123,7 @@ def test_a_library_that_is_not_here_is_named(
     monkeypatch.setattr(type(find_solver("mkl")), "files", lambda _: [])
     Bank.open(user_dir).put(library("matmul:9x10x11", "mkl"))
     assert skipjack.lookup("matmul:9x10x11", strict=True) is None
-    assert "mkl, which the bank names, cannot do it: mkl is not installed" in caplog.text
+    assert "mkl, which the bank names, cannot compute it: mkl is not installed" in caplog.text
 
 
 def test_a_tuned_kernel_says_what_built_it(user_dir: Path) -> None:
@@ -214,7 +214,9 @@ def test_a_library_on_a_gpu_leaves_the_switches_of_pytorch_as_they_were(
     assert library.seen == ["highest", "highest"]
     cudnn = torch.backends.cudnn
     assert (torch.precision, cudnn.allow_tf32, cudnn.benchmark) == ("medium", True, False)
-    with pytest.raises(UsageError, match="called through PyTorch: give its tensors, not ndarray"):
+    with pytest.raises(
+        UsageError, match="called through PyTorch: pass PyTorch tensors, not ndarray"
+    ):
         kernel(np.zeros((8, 8), np.float32), a)
     with pytest.raises(UsageError, match="b must be float32 of shape"):
         kernel(a, _Tensor((8, 9)))
@@ -262,7 +264,7 @@ def test_a_library_that_is_a_function_is_called_without_being_bound(
         (_Tensor((8, 8), "torch.float64"), "b must be float32 of shape .* not float64"),
         (_Tensor((8, 8), device=SimpleNamespace(type="cpu", index=0)), "b is not on a GPU"),
         (_Tensor((8, 8), device=SimpleNamespace(type="cuda", index=1)), "on one GPU"),
-        (np.zeros((8, 8), np.float32), "give its tensors, not ndarray"),
+        (np.zeros((8, 8), np.float32), "pass PyTorch tensors, not ndarray"),
     ],
 )
 def test_quick_calls_of_a_library_refuse_the_same(
@@ -281,7 +283,7 @@ def test_quick_calls_of_a_library_refuse_the_same(
         kernel(a, wrong)
     with pytest.raises(UsageError, match="out must not overlap an input"):
         kernel(a, a, out=a)
-    with pytest.raises(UsageError, match="takes 2 tensors, 1 were given"):
+    with pytest.raises(UsageError, match="takes 2 tensors, not 1"):
         kernel(a)
     assert library.seen == []
 

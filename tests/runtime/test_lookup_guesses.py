@@ -15,12 +15,14 @@ import pytest
 
 import skipjack
 from skipjack.bank import Bank, BankEntry
-from skipjack.gpu.describing import describe_gpu
+from skipjack.gpu import describe_gpu
 from skipjack.native import cpu
 from skipjack.operations import parse
-from skipjack.runtime import bank_lookup, kernel_cache, warning_once
+from skipjack.runtime import bank_lookup, full_lookup
 from skipjack.runtime.answers import Question, order, proposals
-from skipjack.runtime.checks import beside, beside_library, guess_records, guesses
+from skipjack.runtime.checks import background, guesses
+from skipjack.runtime.local_kernels import kernel_cache
+from skipjack.runtime.process import program
 from skipjack.settings import Settings, load_settings
 from skipjack.solvers import find_solver
 
@@ -33,7 +35,7 @@ Timed = Callable[[dict[str, float]], list[list[str]]]
 def places(user_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Nothing is remembered, and the system's bank is one that a test may fill."""
     monkeypatch.setattr(bank_lookup, "_kept", {})
-    monkeypatch.setattr(warning_once, "_said", set())
+    monkeypatch.setattr(program, "_said", set())
     monkeypatch.delenv("SKIPJACK_BANKS", raising=False)
     monkeypatch.setenv("SKIPJACK_SYSTEM_DB_PATH", str(tmp_path / "system"))
     return tmp_path
@@ -103,11 +105,11 @@ def found(key: str = KEY) -> Any:
 
 
 def steps(key: str = KEY) -> dict[str, str]:
-    return {step.step: step.said for step in bank_lookup.explain(key).decision.steps}
+    return {step.step: step.said for step in full_lookup.explain(key).decision.steps}
 
 
 def chosen(key: str = KEY) -> tuple[str, str]:
-    answer = bank_lookup.explain(key).decision.answer
+    answer = full_lookup.explain(key).decision.answer
     assert answer is not None
     return answer.source, str(answer.config.get("schedule", answer.kernel.solver))
 
@@ -157,7 +159,7 @@ def test_a_library_answers_where_no_guess_is_as_fast(places: Path, timed: Timed)
     told = steps()
     assert f"nest with schedule={NEAR_CONFIG['schedule']} (nearest) 0.7" in told["nearest"]
     assert f"nest with schedule={proposed()[0]} (proposal) 0.9" in told["proposal"]
-    beside._checks.clear()
+    background._checks.clear()
     assert found().source == "library"
     assert len(done) == 1, "it is remembered"
 
@@ -178,7 +180,7 @@ def test_another_process_asks_nothing(
         (guesses.KernelVerifier, "fault"),
     ):
         monkeypatch.setattr(module, name, fail)
-    beside._checks.clear()
+    background._checks.clear()
     assert chosen() == ("proposal", second)
     assert f"schedule={second} (proposal) 2.5" in steps()["proposal"]
 
@@ -194,7 +196,7 @@ def test_another_near_entry_is_timed_beside_the_proposals_again(places: Path, ti
 def test_the_first_proposals_of_three_solvers_come_before_all_others() -> None:
     problem, device = parse("conv2d:n1c48h40w40k96y3x3p1q1"), cpu.detect()
     question = Question(problem, device, load_settings())
-    made = list(proposals.proposed_guesses(question))
+    made = list(proposals.proposed_configs(question))
     solvers = [guess.solver for guess in made]
     assert len(made) == 5 and len({*solvers[:3]}) == 3
     assert {*solvers[3:]} <= {*solvers[:3]}
@@ -252,14 +254,14 @@ def test_what_was_timed_goes_with_its_kernel(timed: Timed, monkeypatch: pytest.M
     timed({proposed(2)[1]: 2.5})
     assert found().source == "proposal"
     settings = load_settings()
-    (path,) = (settings.kernel_dirs[0] / guess_records.GUESSES).iterdir()
-    kept = guess_records.read_guesses(path)
+    (path,) = (settings.kernel_dirs[0] / kernel_cache.TIMED_CONFIGS).iterdir()
+    kept = kernel_cache.read_timed_configs(path)
     assert kept is not None and kept.fastest is not None and kept.fastest.ratio == 2.5
     full = replace(settings, cache_limit=1)
     monkeypatch.setattr(kernel_cache, "in_use", frozenset)
     kernel_cache.trim(full)
     assert not path.exists()
-    beside._checks.clear()
+    background._checks.clear()
     assert found().source == "proposal", "it is built and timed again"
 
 
@@ -270,28 +272,28 @@ def test_where_nothing_can_be_kept_it_is_timed_once_a_process(
         raise guesses.StorageError(f"disk full: no room in {settings.user_dir}")
 
     done = timed({proposed(2)[1]: 2.5})
-    monkeypatch.setattr(guesses, "keep_guesses", full)
+    monkeypatch.setattr(guesses, "keep_timed_configs", full)
     for _ in range(3):
         bank_lookup._kept.clear()
         kernel = skipjack.lookup(KEY)
         assert kernel is not None and kernel.source == "proposal"
     assert len(done) == 1
-    assert caplog.text.count("what was timed is not kept") == 1
+    assert caplog.text.count("times cannot be stored") == 1
 
 
 def test_least_times_tell_quick_calls_from_slow_ones() -> None:
     def slow() -> list[None]:
         return [None for _ in range(20_000)]
 
-    quick_ns, slow_ns = beside_library.least_times([lambda: None, slow])
+    quick_ns, slow_ns = guesses.least_times([lambda: None, slow])
     assert quick_ns < slow_ns
 
 
 def test_rounds_end_when_the_time_is_up() -> None:
     calls: list[int] = []
-    beside_library.least_times([lambda: calls.append(1)], seconds=0.0)
+    guesses.least_times([lambda: calls.append(1)], seconds=0.0)
     few = len(calls)
-    beside_library.least_times([lambda: calls.append(1)])
+    guesses.least_times([lambda: calls.append(1)])
     assert len(calls) - few > few
 
 

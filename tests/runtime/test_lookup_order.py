@@ -15,17 +15,14 @@ import pytest
 import skipjack
 from processes import PATIENCE_S
 from skipjack.bank import FILE_NAME, Bank, BankEntry, LaunchData, has_system
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
-from skipjack.core.space import Promising
+from skipjack.core import Config, Device, Problem, Promising
 from skipjack.errors import UsageError
 from skipjack.native import cpu
 from skipjack.operations import parse
-from skipjack.runtime import bank_lookup, policy, warning_once
+from skipjack.runtime import bank_lookup, full_lookup
 from skipjack.runtime.answers import ProposedConfig, proposals, register_heuristic
-from skipjack.runtime.checks import beside
-from skipjack.runtime.policy import TuningPolicy
+from skipjack.runtime.checks import background
+from skipjack.runtime.process import TuningPolicy, policy, program
 from skipjack.settings import Settings
 from skipjack.solvers import find_solver
 
@@ -36,7 +33,7 @@ KEY = "add:96"
 def places(user_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Nothing is remembered, and the system's bank is one that a test may fill."""
     monkeypatch.setattr(bank_lookup, "_kept", {})
-    monkeypatch.setattr(warning_once, "_said", set())
+    monkeypatch.setattr(program, "_said", set())
     monkeypatch.delenv("SKIPJACK_BANKS", raising=False)
     monkeypatch.setenv("SKIPJACK_SYSTEM_DB_PATH", str(tmp_path / "system"))
     return tmp_path
@@ -103,7 +100,7 @@ def test_the_first_proposal_answers_where_no_bank_knows_the_problem() -> None:
 def test_the_default_is_never_handed_out() -> None:
     problem, device = parse("matmul:96x96x96"), cpu.detect()
     space = find_solver(found("matmul:96x96x96").solver).space(problem, device)
-    told = bank_lookup.explain("matmul:96x96x96").decision
+    told = full_lookup.explain("matmul:96x96x96").decision
     assert told.answer is not None and isinstance(space, Promising)
     assert told.answer.config == dict(space.promising(1)[0]) != dict(space.default())
 
@@ -144,8 +141,8 @@ def test_an_entry_of_another_class_answers_for_its_deployment_alone(places: Path
     ("changes", "says"),
     [
         ({"evidence": {"vector_bytes": 8}}, "is for vectors of 64 bits"),
-        ({"device": "cpu:znver4/64:0123"}, "is of 64 threads"),
-        ({"device": "cuda:sm_90/132:0123"}, "is for another kind of device"),
+        ({"device": "cpu:znver4/64:0123"}, "is for 64 threads"),
+        ({"device": "cuda:sm_90/132:0123"}, "is for a different kind of device"),
         ({"launch": LaunchData("0" * 64, compat="cpu:z80")}, "was built for cpu:z80"),
     ],
 )
@@ -156,7 +153,7 @@ def test_an_entry_of_a_class_that_does_not_fit_is_passed_over(
     evidence = {"vector_bytes": device.vector_bytes}
     other = replace(device, model="another").class_key
     Bank.open(places / "system").put(entry(**{"device": other, "evidence": evidence, **changes}))
-    steps = {step.step: step.said for step in bank_lookup.explain(KEY).decision.steps}
+    steps = {step.step: step.said for step in full_lookup.explain(KEY).decision.steps}
     assert says in steps["other class"]
     assert found().source == "proposal"
 
@@ -178,9 +175,9 @@ def test_the_users_directory_as_the_systems_switches_guesses_off(
 ) -> None:
     Bank.open(places / "user").put(entry("add:97"))
     monkeypatch.setenv("SKIPJACK_SYSTEM_DB_PATH", str(places / "user"))
-    steps = {step.step: step.said for step in bank_lookup.explain(KEY).decision.steps}
-    assert "off with the system's bank" in steps["nearest"]
-    assert "off with the system's bank" in steps["heuristic"]
+    steps = {step.step: step.said for step in full_lookup.explain(KEY).decision.steps}
+    assert "disabled with the system's bank" in steps["nearest"]
+    assert "disabled with the system's bank" in steps["heuristic"]
     assert found().source == "proposal"
 
 
@@ -217,12 +214,12 @@ def test_a_library_answers_while_a_kernel_is_verified(
         return lower(*arguments)
 
     monkeypatch.setattr(type(find_solver("nest")), "lower", slowly)
-    monkeypatch.setattr(bank_lookup, "_PATIENCE_S", 0.01)
+    monkeypatch.setattr(full_lookup, "_PATIENCE_S", 0.01)
     Bank.open(places / "user").put(entry())
     kernel = found()
     assert (kernel.source, kernel.solver) == ("library", "numpy") and right(kernel)
     assert skipjack.lookup(KEY) is kernel
-    (check,) = beside._checks.values()
+    (check,) = background._checks.values()
     go_on.set()
     assert check.finished.wait(PATIENCE_S)
     kernel = skipjack.lookup(KEY)
@@ -273,7 +270,9 @@ def test_entries_that_are_of_no_use_are_counted(
     useless = [entry(solver_version=version) for version in (97, 98, 99)]
     Bank.open(places / "user").add(useless)
     assert right(found())
-    assert "3 entries are of no use, the first since the bank's kernel is of version" in caplog.text
+    assert (
+        "3 entries cannot be used, the first because the bank's kernel is by version" in caplog.text
+    )
 
 
 def test_a_bank_that_cannot_be_read_costs_one_warning(
@@ -285,7 +284,7 @@ def test_a_bank_that_cannot_be_read_costs_one_warning(
         assert right(found())
     first, second = caplog.messages
     assert "cannot read the bank" in first
-    assert second == f"there is no bank at {places / 'nowhere.jsonl'}, which SKIPJACK_BANKS names"
+    assert second == f"there is no bank at {places / 'nowhere.jsonl'}, which SKIPJACK_BANKS lists"
 
 
 def test_the_users_directory_as_the_systems_switches_that_off(
@@ -293,7 +292,7 @@ def test_the_users_directory_as_the_systems_switches_that_off(
 ) -> None:
     Bank.open(places / "user").put(entry("add:95"))
     monkeypatch.setenv("SKIPJACK_SYSTEM_DB_PATH", str(places / "user"))
-    steps = bank_lookup.explain(KEY).decision.steps
+    steps = full_lookup.explain(KEY).decision.steps
     assert "system" not in [step.step for step in steps]
 
 
@@ -314,7 +313,9 @@ def test_an_explicit_config_is_asked_for_nobody_else(places: Path) -> None:
         skipjack.lookup(KEY, solver="nest", config=Config({"schedule": "x"}))
     with pytest.raises(UsageError, match=r"the config \{\} is not in the space of solver nest"):
         skipjack.lookup(KEY, solver="nest", config={})
-    with pytest.raises(UsageError, match="give a dictionary, each key a text and each value True"):
+    with pytest.raises(
+        UsageError, match="give a dictionary, each key a string and each value True"
+    ):
         skipjack.lookup(KEY, solver="nest", config={"schedule": None})  # type: ignore[dict-item]
     with pytest.raises(UsageError, match="solver numpy is a library, which has no configs: leave"):
         skipjack.lookup(KEY, solver="numpy", config={"a": 1})
@@ -354,7 +355,7 @@ def test_settings_name_banks_as_well(places: Path) -> None:
 def test_explain_says_why_each_step_was_passed_over(places: Path) -> None:
     Bank.open(places / "system").put(library())
     Bank.open(places / "user").put(entry(solver="gone"))
-    told = bank_lookup.explain(KEY)
+    told = full_lookup.explain(KEY)
     steps = told.decision.steps[2:]
     assert [(step.step, step.answered) for step in steps] == [("user", False), ("system", True)]
     assert "solver gone, which is not known here" in steps[0].said

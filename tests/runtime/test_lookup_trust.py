@@ -16,24 +16,21 @@ import numpy as np
 import pytest
 
 import skipjack
-from skipjack.bank import Bank, BankEntry, layers
-from skipjack.bank.kernel_db import write_kernel_db
-from skipjack.core.config import Config
-from skipjack.core.study import Study
+from skipjack.bank import Bank, BankEntry, layers, write_kernel_db
+from skipjack.core import Config, Study
 from skipjack.errors import SkipjackError
-from skipjack.ledger import Ledger, VerdictRecord
+from skipjack.ledger import DecisionRecord, Ledger
 from skipjack.native import cpu
 from skipjack.native.llvm import CompileError
 from skipjack.operations import parse
-from skipjack.runtime import bank_lookup, placing, warning_once
-from skipjack.runtime import kernel as kernels
-from skipjack.runtime.checks.on_cpu import KernelVerifier
-from skipjack.runtime.kernel import TunedKernel
-from skipjack.runtime.shipping import banked
-from skipjack.settings import Settings
-from skipjack.solvers import find_solver
-from skipjack.solvers.solver import BuildingSolver
-from skipjack.storage import ARTIFACTS, ArtifactStore
+from skipjack.runtime import bank_lookup, banked_kernels, full_lookup
+from skipjack.runtime.checks.verified_code import KernelVerifier
+from skipjack.runtime.local_kernels import TunedKernel
+from skipjack.runtime.local_kernels import kernel as kernels
+from skipjack.runtime.process import program
+from skipjack.settings import ARTIFACTS, Settings
+from skipjack.solvers import BuildingSolver, find_solver
+from skipjack.storage import ArtifactStore
 
 KEY = "add:256"
 looking: Any = bank_lookup
@@ -42,7 +39,7 @@ looking: Any = bank_lookup
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(looking, "_kept", {})
-    monkeypatch.setattr(warning_once, "_said", set())
+    monkeypatch.setattr(program, "_said", set())
     yield
 
 
@@ -133,7 +130,7 @@ def tuned_here(user_dir: Path, *entries: BankEntry) -> None:
         with Ledger.open(user_dir) as ledger:
             ledger.start_study(study, 1)
             told = (study.id, made.problem, made.device, made.solver, Config(dict(made.config)))
-            ledger.add_verdict(VerdictRecord(*told, "banked", made.record(), made.created))
+            ledger.add_decision(DecisionRecord(*told, "banked", made.record(), made.created))
         Bank.open(user_dir).put(made)
 
 
@@ -155,8 +152,8 @@ def test_a_merged_entry_that_is_of_no_use_does_not_hide_what_works(
         looking._kept.clear()
         assert right(skipjack.lookup(KEY))
     (sentence,) = caplog.messages
-    assert sentence.endswith(f"until then nest with schedule={default(KEY)['schedule']} is used")
-    found = banked(Settings(user_dir))
+    assert sentence.endswith(f"; nest with schedule={default(KEY)['schedule']} is used instead")
+    found = banked_kernels(Settings(user_dir))
     ((record, _),) = found.kernels
     assert (record.time_ns, record.config) == (90.0, default(KEY))
     assert len(found.left_out) == 1
@@ -211,7 +208,7 @@ def test_another_version_of_a_solver_is_named(
 ) -> None:
     Bank.open(user_dir).put(entry(solver_version=99))
     assert skipjack.lookup(KEY, strict=True) is None
-    assert "is of version 99 of solver nest" in caplog.text
+    assert "is by version 99 of solver nest" in caplog.text
 
 
 # Memory and threads
@@ -231,7 +228,7 @@ def test_what_nobody_has_any_more_is_freed(user_dir: Path) -> None:
 
 def test_what_comes_out_of_a_kernel_file_is_freed_too(user_dir: Path, tmp_path: Path) -> None:
     Bank.open(user_dir).put(entry())
-    write_kernel_db(tmp_path / "x.skk", banked(Settings(user_dir)).kernels)
+    write_kernel_db(tmp_path / "x.skk", banked_kernels(Settings(user_dir)).kernels)
     with skipjack.kernels(tmp_path / "x.skk") as file:
         assert right(file.find(KEY))
         before, held = resident_kb(), len(kernels._loaded)
@@ -320,7 +317,9 @@ def mutated(rng: random.Random) -> BankEntry:
 def served(count: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many of so many odd entries are served; each of them must be right."""
     rng, good = random.Random(seed), 0
-    monkeypatch.setattr(placing, "place", lambda *_: cpu.detect())  # takes the longest by far
+    monkeypatch.setattr(
+        full_lookup, full_lookup.select_device.__name__, lambda *_: cpu.detect()
+    )  # takes the longest by far
     for _ in range(count):
         told = mutated(rng)
         looking._kept.clear()
@@ -374,5 +373,5 @@ def test_what_a_killed_writer_left_is_swept(user_dir: Path) -> None:
 def test_the_gain_as_called_is_exported(user_dir: Path) -> None:
     gain = {"ratio": 0.4, "low": 0.3, "high": 0.5}
     Bank.open(user_dir).put(entry(evidence={"as_called": {**gain, "pairs": 10}}))
-    ((record, _),) = banked(Settings(user_dir)).kernels
+    ((record, _),) = banked_kernels(Settings(user_dir)).kernels
     assert record.as_called == gain and not record.recommended

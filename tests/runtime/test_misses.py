@@ -17,12 +17,12 @@ from numpy_entry import entry
 import skipjack
 from processes import PATIENCE_S
 from skipjack.bank import Bank
-from skipjack.fleet.importing import miss_sender, misses_of
-from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.problem_import import miss_sender, misses_of
+from skipjack.fleet.store import open_store
 from skipjack.native import cpu
-from skipjack.runtime import bank_lookup, misses, policy, warning_once
-from skipjack.runtime.misses import MissedProblem, MissFile, file, recording
-from skipjack.runtime.online import account_of_program, searching
+from skipjack.runtime import MissedProblem, MissFile, bank_lookup, missed_problems
+from skipjack.runtime.online import account_of_program, searches
+from skipjack.runtime.process import policy, program
 from skipjack.settings import load_settings
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -36,8 +36,8 @@ def fresh(user_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("SKIPJACK_FIND_ENFORCE", "SKIPJACK_FIND_MODE", "SKIPJACK_DB", "SKIPJACK_BANKS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(bank_lookup, "_kept", {})
-    monkeypatch.setattr(warning_once, "_said", set())
-    monkeypatch.setattr(recording, "_logs", {})
+    monkeypatch.setattr(program, "_said", set())
+    monkeypatch.setattr(missed_problems, "_logs", {})
     monkeypatch.setattr(policy, "_set", None)
     caches = policy.on_miss.cache_clear, policy.environment_policy.cache_clear
     for clear in caches:
@@ -73,14 +73,14 @@ def test_a_missed_problem_is_written_down_once_with_its_calls_and_their_time(
     for _ in range(3):
         asked(calls=50)
     assert [one.lookups for one in MissFile(user_dir).missed()] == [1]  # at once
-    misses.flush()
+    missed_problems.flush()
     (one,) = MissFile(user_dir).missed()
     assert (one.problem, one.device) == (KEY, cpu.detect().name)
     assert (one.lookups, one.calls, one.sent) == (1, 150, False)
     assert one.time_ns > 0
     skipjack.reload()
     asked(calls=1)
-    misses.flush()
+    missed_problems.flush()
     (one,) = MissFile(user_dir).missed()
     assert (one.lookups, one.calls) == (2, 151)
 
@@ -93,7 +93,7 @@ def test_calls_of_what_was_bound_count_too(wish: Wish, user_dir: Path) -> None:
     bound = kernel.bind(a, a, out=np.empty_like(a))
     for _ in range(5):
         bound()
-    misses.flush()
+    missed_problems.flush()
     assert MissFile(user_dir).missed()[0].calls == 5
 
 
@@ -101,11 +101,11 @@ def test_a_program_in_the_background_of_which_is_tuned_counts_both_ways(
     wish: Wish, user_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wish("record")
-    monkeypatch.setattr(searching, "_meters", {})
-    monkeypatch.setattr(searching, "wanted", lambda *_: None)
+    monkeypatch.setattr(searches, "_meters", {})
+    monkeypatch.setattr(searches, "search_verb", lambda *_: None)
     with skipjack.tuning_policy("incremental", background=True):
         asked(calls=64)
-    misses.flush()
+    missed_problems.flush()
     assert MissFile(user_dir).missed()[0].calls == 64
     assert account_of_program(user_dir).add().kernel_ns > 0
 
@@ -115,7 +115,7 @@ def test_nothing_is_written_down_unless_that_is_wanted(wish: Wish, user_dir: Pat
     wish("ignore")
     policy.on_miss.cache_clear()
     asked("add:65")
-    assert not (user_dir / file.FILE_NAME).exists()
+    assert not (user_dir / missed_problems.FILE_NAME).exists()
 
 
 def test_a_value_that_means_nothing_is_one_warning(
@@ -126,7 +126,7 @@ def test_a_value_that_means_nothing_is_one_warning(
     asked("add:65")
     assert caplog.text.count("SKIPJACK_ON_MISS") == 1
     assert "write one of ignore, record, tune, fleet" in caplog.text
-    assert not (user_dir / file.FILE_NAME).exists()
+    assert not (user_dir / missed_problems.FILE_NAME).exists()
 
 
 def test_a_hit_and_what_the_policy_keeps_from_banks_are_no_misses(
@@ -164,7 +164,7 @@ def test_a_remembered_miss_costs_no_system_call(
         raise AssertionError("the file is not touched")
 
     monkeypatch.setattr(MissFile, "add", refuse)
-    monkeypatch.setattr(recording.MissLog, "note", refuse)
+    monkeypatch.setattr(missed_problems.MissLog, "note", refuse)
     for _ in range(100):
         asked(calls=1)
 
@@ -185,7 +185,7 @@ def test_a_miss_of_the_user_bank_is_remembered_until_a_bank_is_written(
 def test_sums_are_written_from_time_to_time(
     wish: Wish, user_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recording, "_FLUSH_S", 0.0)
+    monkeypatch.setattr(missed_problems, "_FLUSH_S", 0.0)
     wish("record")
     asked(calls=200)
     assert MissFile(user_dir).missed()[0].calls >= 129  # at the last that was timed
@@ -223,7 +223,7 @@ def test_torn_and_foreign_lines_are_passed_over(user_dir: Path) -> None:
 def test_a_file_of_many_lines_is_written_anew(
     user_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file, "_COMPACT_BYTES", 2000)
+    monkeypatch.setattr(missed_problems, "_COMPACT_BYTES", 2000)
     kept = MissFile(user_dir)
     for _ in range(100):
         kept.add([missed("add:1:f32", lookups=1), missed("add:2:f32", calls=2)])
@@ -239,8 +239,8 @@ def _add_many(user_dir: str) -> None:
 def test_processes_that_write_at_once_lose_nothing(
     user_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file, "_COMPACT_BYTES", 1000)
-    monkeypatch.setattr(file, "_WAIT_S", PATIENCE_S)
+    monkeypatch.setattr(missed_problems, "_COMPACT_BYTES", 1000)
+    monkeypatch.setattr(missed_problems, "_WAIT_S", PATIENCE_S)
     context = multiprocessing.get_context("fork")
     writers = [context.Process(target=_add_many, args=(str(user_dir),)) for _ in range(4)]
     for writer in writers:
@@ -311,7 +311,7 @@ def test_a_fleet_that_cannot_be_reached_is_one_warning(
     monkeypatch.setenv("SKIPJACK_DB", "sqlite:////nowhere/fleet.sqlite")
     asked()
     deadline = time.monotonic() + PATIENCE_S
-    while "do not reach the fleet" not in caplog.text:
+    while "cannot be sent to the fleet" not in caplog.text:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert "/nowhere" in caplog.text
@@ -324,8 +324,8 @@ def test_a_user_directory_that_cannot_be_used_is_one_warning(
     user_dir.write_text("not a directory")
     assert asked(calls=2) != "user"
     assert asked("add:65", calls=0) != "user"
-    misses.flush()
-    assert caplog.text.count("not written down") == 1
+    missed_problems.flush()
+    assert caplog.text.count("cannot be recorded") == 1
 
 
 def test_missed_job_run_build_hit_in_one_process(
@@ -334,7 +334,7 @@ def test_missed_job_run_build_hit_in_one_process(
     monkeypatch.setattr(bank_lookup, "_INTERVAL_S", 0.0)
     wish("record")
     assert asked(calls=3) != "user"
-    misses.flush()
+    missed_problems.flush()
     for words in (
         ("load", "--misses", "-l", "tonight", "--budget", "2"),
         ("run", "-l", "tonight"),

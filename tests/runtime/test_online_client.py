@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from processes import PATIENCE_S, alive, gone
-from skipjack.execute.process import WorkerProcess
+from skipjack.execute import WorkerProcess
 from skipjack.runtime.online import SearchRequest, TuningProcess, client
 from skipjack.runtime.online.client import PendingSearch, numbers
 
@@ -101,7 +101,7 @@ def test_one_that_hangs_is_ended() -> None:
     waiting = process.search(request("hangs", seconds=0.1))
     assert waiting.wait(waiting.request.deadline) is None  # who waits goes on in time
     status, reason = answer_of(waiting)
-    assert (status, reason) == ("failed", "the process that tunes hangs hangs")
+    assert (status, reason) == ("failed", "the process that tunes hangs does not respond")
     assert gone({pid})
     process.close()
 
@@ -118,7 +118,7 @@ def test_one_that_cannot_be_started_is_not_tried_for_good() -> None:
         status, reason = answer_of(process.search(request(f"{number}")))
         assert status == "failed"
     assert len(tried) == 3
-    assert "3 processes" in reason
+    assert "3 tuning processes" in reason
     process.close()
 
 

@@ -14,15 +14,12 @@ import pytest
 
 import skipjack
 from skipjack import plugins
-from skipjack.bank import Bank, BankEntry
-from skipjack.bank.kernel_db import write_kernel_db
+from skipjack.bank import Bank, BankEntry, write_kernel_db
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.native import cpu
 from skipjack.operations import parse
-from skipjack.runtime import bank_lookup, kernel_file
-from skipjack.runtime.kernel import TunedKernel
-from skipjack.runtime.kernel_code import KernelCode
-from skipjack.runtime.shipping import banked
+from skipjack.runtime import bank_lookup, banked_kernels, kernel_file
+from skipjack.runtime.local_kernels import KernelCode, TunedKernel
 from skipjack.settings import Settings
 from skipjack.solvers import find_solver
 
@@ -103,7 +100,7 @@ def test_a_kernel_of_a_file_is_found_in_that_file(
     kernel: Any, user_dir: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "mine.skk"
-    write_kernel_db(path, banked(Settings(user_dir)).kernels)
+    write_kernel_db(path, banked_kernels(Settings(user_dir)).kernels)
     with skipjack.kernels(path) as file:
         data = pickle.dumps(file.find(KEY))
     check(pickle.loads(data))
@@ -127,7 +124,7 @@ def test_a_kernel_of_nowhere_says_so() -> None:
 PLUGIN = """
 import numpy as np
 from skipjack import operations
-from skipjack.operations.elementwise import Elementwise
+from skipjack.operations import Elementwise
 
 print("the plug-in runs")
 operations.register(Elementwise("twice", np.add, 2, "add"))
@@ -162,7 +159,7 @@ def test_a_kernel_of_a_plug_in_says_which_one_to_load(
     done = run(path)
     assert done.returncode == 1
     assert f"it was pickled with plug-in {of_a_plugin}, not loaded here" in done.stderr
-    assert "name it in SKIPJACK_PLUGINS" in done.stderr
+    assert "add it to SKIPJACK_PLUGINS" in done.stderr
     assert "the plug-in runs" not in done.stderr, "what a pickle names is not run"
     done = run(path, SKIPJACK_PLUGINS=str(of_a_plugin))
     assert "no kernel of twice:96:f32" in done.stderr, "the operation is known"

@@ -51,11 +51,11 @@ def test_four_processes_search_thirteen_problems_once_each_and_agree(user_dir: P
 
 @pytest.mark.long
 def test_sixteen_processes_search_fifty_problems_once_each_and_agree(user_dir: Path) -> None:
-    got = run_programs(16, "skipjack.tuning.online.serving", 10.0, PROBLEMS)
+    got = run_programs(16, "skipjack.tuning.online.server", 10.0, PROBLEMS)
     assert all(one == got[0] for one in got)
     bank = Bank.open(user_dir)
     with Ledger.open(user_dir) as ledger:
         for problem in PROBLEMS:
             key = parse(problem).key
-            assert len(ledger.verdicts(key)) == 1, problem
+            assert len(ledger.decisions(key)) == 1, problem
             assert bank.lookup(key, cpu.detect().class_key) is not None

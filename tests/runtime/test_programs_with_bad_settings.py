@@ -16,7 +16,7 @@ from skipjack.errors import StorageError, UsageError
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.runtime import reload
-from skipjack.runtime.warning_once import _said
+from skipjack.runtime.process.program import _said
 from skipjack.settings import load_settings
 from skipjack.solvers import find_solver
 
@@ -70,7 +70,7 @@ def test_a_bad_variable_is_told_once(
     asked()
     told = [one for one in caplog.messages if value in one]
     assert len(told) == 1
-    assert told[0].endswith("it is left out")
+    assert told[0].endswith("it is ignored")
     if variable != "SKIPJACK_PLUGINS":
         with pytest.raises(UsageError, match=variable):
             load_settings()
@@ -131,7 +131,7 @@ def test_a_user_directory_that_cannot_be_read_is_told_once(user_dir: Path) -> No
     finally:
         user_dir.chmod(0o700)
     assert len([line for line in lines if "cannot read" in line]) == 1
-    assert len([line for line in lines if "kernels are not kept" in line]) <= 1
+    assert len([line for line in lines if "kernels cannot be stored" in line]) <= 1
 
 
 def test_a_kernel_cache_that_cannot_be_written_is_told_once(
@@ -145,7 +145,7 @@ def test_a_kernel_cache_that_cannot_be_written_is_told_once(
     for key in ("add:64", "mul:64"):
         config = find_solver("nest").space(parse(key), cpu.detect()).default()
         assert skipjack.lookup(key, solver="nest", config=config) is not None
-    assert len([one for one in caplog.messages if "kernels are not kept" in one]) == 1
+    assert len([one for one in caplog.messages if "kernels cannot be stored" in one]) == 1
 
 
 def run(command: list[str], environment: dict[str, str]) -> list[str]:

@@ -15,10 +15,10 @@ import skipjack
 from processes import PATIENCE_S
 from skipjack.bank import Bank
 from skipjack.errors import StorageError
-from skipjack.runtime import bank_lookup, ranks, warning_once
-from skipjack.runtime.answers import agreement
-from skipjack.runtime.answers.agreement import AgreedAnswer, Agreement, _entered, agreement_of
-from skipjack.runtime.ranks import next_epoch, ranked_program
+from skipjack.runtime import bank_lookup
+from skipjack.runtime.answers import Agreement, agreement, agreement_of
+from skipjack.runtime.answers.agreement import AgreedAnswer, _entered
+from skipjack.runtime.process import next_generation, program, ranked_program
 
 HERE = Path(__file__).parent
 SOME, OTHER = AgreedAnswer("nest", "{}", "user", True), AgreedAnswer("numpy", "{}", "x", False)
@@ -26,13 +26,13 @@ SOME, OTHER = AgreedAnswer("nest", "{}", "user", True), AgreedAnswer("numpy", "{
 
 @pytest.fixture(autouse=True)
 def fresh(user_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for names in ranks._RANKS:
+    for names in program._RANKS:
         for name in names:
             monkeypatch.delenv(name, raising=False)
     for name in ("SKIPJACK_FIND_ENFORCE", "SKIPJACK_FIND_MODE", "SKIPJACK_ON_MISS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(bank_lookup, "_kept", {})
-    monkeypatch.setattr(warning_once, "_said", set())
+    monkeypatch.setattr(program, "_said", set())
     monkeypatch.setitem(_entered, Path("/"), None)  # undone with the rest
     _entered.clear()
 
@@ -130,7 +130,7 @@ def test_the_first_decides_and_the_others_take_it_until_they_reload(tmp_path: Pa
     assert second.settle("add", never) == SOME
     assert second.settle("mul", lambda: OTHER) == OTHER
     assert first.settle("mul", never) == OTHER
-    next_epoch()
+    next_generation()
     assert second.settle("add", lambda: OTHER) == OTHER
     assert first.settle("add", never) == OTHER
 

@@ -15,9 +15,9 @@ import pytest
 from processes import PATIENCE_S
 from skipjack.native import cpu
 from skipjack.operations import parse
-from skipjack.runtime.library_kernel import library_kernel
+from skipjack.runtime.local_kernels import library_kernel
 from skipjack.runtime.online import CallMeter, RegretAccount, account_of_program, sampled
-from skipjack.runtime.online.account import KernelTimes
+from skipjack.runtime.online.kernel_times import KernelTimes
 
 
 def test_sums_are_of_all_processes(tmp_path: Path) -> None:

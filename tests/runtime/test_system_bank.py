@@ -15,22 +15,21 @@ from typer.testing import CliRunner
 
 import skipjack
 from skipjack.bank import FILE_NAME, Bank, BankEntry, LaunchData, layers_of
-from skipjack.bank.evidence import is_damaged, strength
-from skipjack.bank.views import IndexedView, open_view
+from skipjack.bank.file import IndexedView, open_view
+from skipjack.bank.strength import is_damaged, strength
 from skipjack.cli.main import app
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.protocol import cpu_protocol, gpu_protocol
-from skipjack.core.trial import Candidate
+from skipjack.core import Candidate, Config, Device, gpu_protocol
+from skipjack.core.timing import cpu_protocol
 from skipjack.devices import describe
 from skipjack.errors import UsageError
 from skipjack.native import cpu, llvm
 from skipjack.operations import parse
-from skipjack.runtime import bank_lookup, checks, ship, warning_once
-from skipjack.runtime.checks import entry_code
+from skipjack.runtime import bank_lookup, checks, ship
+from skipjack.runtime.checks import verified_code
+from skipjack.runtime.process import program
 from skipjack.settings import load_settings
 from skipjack.solvers import BuildingSolver, find_solver
-from skipjack.solvers.gpu import compiling
+from skipjack.solvers.gpu.triton import compilation
 from skipjack.storage import ArtifactStore
 
 KEY, PRODUCT = "add:96", "matmul:256x256x64:f16"
@@ -48,7 +47,7 @@ EVIDENCE = {
 @pytest.fixture(autouse=True)
 def places(user_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(bank_lookup, "_kept", {})
-    monkeypatch.setattr(warning_once, "_said", set())
+    monkeypatch.setattr(program, "_said", set())
     monkeypatch.delenv("SKIPJACK_BANKS", raising=False)
     monkeypatch.setenv("SKIPJACK_SYSTEM_DB_PATH", str(tmp_path / "system"))
     skipjack.reload()
@@ -72,7 +71,7 @@ def entry(key: str = KEY, device: Device | None = None, **changes: Any) -> BankE
         speedup={"default": {"ratio": 2.0, "low": 1.9, "high": 2.1, "pairs": 10}},
         evidence=EVIDENCE,  # type: ignore[arg-type]
         protocol=(cpu_protocol() if target.kind == "cpu" else gpu_protocol()).key,
-        toolchain=llvm.compiler_version() if target.kind == "cpu" else compiling.compiler_name(),
+        toolchain=llvm.compiler_version() if target.kind == "cpu" else compilation.compiler_name(),
     )
     return replace(made, **changes)
 
@@ -143,7 +142,7 @@ def test_what_is_unconfirmed_or_stale_is_left_out(places: Path) -> None:
 
 def test_other_files_are_not_removed(places: Path) -> None:
     Bank.open(places / "tuned").put(entry())
-    with pytest.raises(UsageError, match="holds other files"):
+    with pytest.raises(UsageError, match="has files that are not of a shipped bank"):
         ship([places / "tuned"], places / "tuned")
     assert Bank.open(places / "tuned").entries()
 
@@ -161,7 +160,7 @@ def test_a_damaged_entry_is_passed_over_with_one_warning(
             found = skipjack.lookup(key)
             assert found is not None and not found.source.startswith("system")
     said = [one for one in caplog.messages if "damaged" in one]
-    assert len(said) == 1 and "ask whoever made the file for a new one" in said[0]
+    assert len(said) == 1 and "get a new copy of the file from its owner" in said[0]
 
 
 def test_evidence_says_which_instructions_were_masked(places: Path) -> None:
@@ -170,7 +169,7 @@ def test_evidence_says_which_instructions_were_masked(places: Path) -> None:
     library = replace(told, problem="add:97:f32", solver="numpy", solver_version=1, config={})
     Bank.open(places / "tuned").add([told, library])
     done = ship([places / "tuned"], places / "system")
-    assert "numpy, which won, did not" in done.left_out[0]
+    assert "the winner, numpy, was not" in done.left_out[0]
     (known,) = Bank.open(places / "system").entries()
     assert known.evidence["masked"].startswith("znver4 has x86-64-v4: its vectors of more than 256")
 
@@ -215,10 +214,10 @@ def test_a_shipped_kernel_is_verified_and_not_built(
         verified.append(code.data)
         return ""
 
-    monkeypatch.setattr("skipjack.runtime.checks.on_gpu.fault_on_gpu", is_right)
-    monkeypatch.setattr(entry_code, "find_spec", lambda _: None)  # no Triton here
+    monkeypatch.setattr("skipjack.runtime.checks.gpu_code.fault_on_gpu", is_right)
+    monkeypatch.setattr(verified_code, "find_spec", lambda _: None)  # no Triton here
     for _ in range(2):
-        found = entry_code.code_of(known, parse(PRODUCT), device, load_settings())
+        found = verified_code.code_of(known, parse(PRODUCT), device, load_settings())
         assert found is not None and found.data == code
     assert verified == [code]
 

@@ -18,12 +18,12 @@ import pytest
 import skipjack
 from processes import PATIENCE_S
 from skipjack.bank import FILE_NAME, Bank, BankEntry, system_dir_of
-from skipjack.bank.evidence import is_damaged
-from skipjack.core.config import Config
+from skipjack.bank.strength import is_damaged
+from skipjack.core import Config
 from skipjack.devices import describe
 from skipjack.native import cpu
 from skipjack.operations import parse
-from skipjack.runtime import bank_lookup, placing
+from skipjack.runtime import bank_lookup, full_lookup
 from skipjack.solvers import BuildingSolver, find_solver
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +44,7 @@ def system(user_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SKIPJACK_SYSTEM_DB_PATH")
     monkeypatch.delenv("SKIPJACK_BANKS", raising=False)
     monkeypatch.setattr(bank_lookup, "_kept", {})
-    monkeypatch.setattr(bank_lookup, "_PATIENCE_S", PATIENCE_S)
+    monkeypatch.setattr(full_lookup, "_PATIENCE_S", PATIENCE_S)
     skipjack.reload()
 
 
@@ -99,7 +99,7 @@ def test_a_cpu_that_made_no_entry_is_answered(
         pytest.skip("no entry is for vectors of this width")
     other = replace(this, model="somebody's", caches=(("L1", 32 << 10), ("L2", 1 << 20)))
     monkeypatch.setattr(cpu, "detect", lambda threads=1: replace(other, units=threads))
-    monkeypatch.setattr(placing, "place", lambda *_: other)
+    monkeypatch.setattr(full_lookup, full_lookup.select_device.__name__, lambda *_: other)
     found = skipjack.lookup(SHIPPED)
     assert found is not None and found.source == "system, other class"
     rng = np.random.default_rng(0)

@@ -20,9 +20,10 @@ from skipjack.bank import Bank
 from skipjack.errors import StorageError
 from skipjack.native import cpu
 from skipjack.operations import parse
-from skipjack.runtime import bank_lookup, policy, toolchains, warning_once
-from skipjack.runtime.online import SearchAnswer, SearchRequest, counts, searching
+from skipjack.runtime import bank_lookup
+from skipjack.runtime.online import SearchAnswer, SearchRequest, counts, searches
 from skipjack.runtime.online.client import PendingSearch
+from skipjack.runtime.process import policy, program
 
 KEY = "add:64:f32"
 FOUND = SearchAnswer("vendor", "numpy is faster", searched=True)
@@ -57,14 +58,14 @@ def process(user_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn
     for name in ("SKIPJACK_FIND_ENFORCE", "SKIPJACK_FIND_MODE", "SKIPJACK_BANKS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(bank_lookup, "_kept", {})
-    monkeypatch.setattr(warning_once, "_said", set())
-    monkeypatch.setattr(searching, "_asked", {})
-    monkeypatch.setattr(searching, "_meters", {})
+    monkeypatch.setattr(program, "_said", set())
+    monkeypatch.setattr(searches, "_asked", {})
+    monkeypatch.setattr(searches, "_meters", {})
     monkeypatch.setattr(policy, "_set", None)
     policy.environment_policy.cache_clear()
     counts.clear()
     made = StandIn(user_dir)
-    monkeypatch.setattr(searching, "tuning_process", lambda: made)
+    monkeypatch.setattr(searches, "tuning_process", lambda: made)
     yield made
     policy.environment_policy.cache_clear()
 
@@ -131,7 +132,7 @@ def test_refresh_tunes_again_what_is_stale(
     process: StandIn, user_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Bank.open(user_dir).put(entry(KEY))
-    monkeypatch.setattr(toolchains, "stale_reason", lambda *_: "another compiler")
+    monkeypatch.setattr("skipjack.bank.stale_reason", lambda *_: "another compiler")
     with skipjack.tuning_policy("incremental"):
         assert source() == "user"
     assert not process.requests
@@ -173,7 +174,7 @@ def test_an_entry_that_cannot_be_removed_is_told_as_such(
     with skipjack.tuning_policy("clean"):
         assert source() == "user"
     assert caplog.messages == [
-        f"the entry of {KEY} could not be removed from the user bank: "
+        f"cannot remove the entry of {KEY} from the user bank: "
         "cannot write it: the file system is read-only"
     ]
 
@@ -203,7 +204,7 @@ def test_a_search_that_fails_is_counted_and_told_once(
         assert source() != "user"
         skipjack.lookup("mul:64")
     assert counts["failed"] == 2
-    told = [record for record in caplog.records if "could not be tuned" in record.getMessage()]
+    told = [record for record in caplog.records if "cannot be tuned" in record.getMessage()]
     assert len(told) == 1
     assert "the disk is full" in told[0].getMessage()
 
@@ -214,7 +215,7 @@ def test_whatever_goes_wrong_the_program_has_an_answer(
     def refuse() -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(searching, "tuning_process", refuse)
+    monkeypatch.setattr(searches, "tuning_process", refuse)
     with skipjack.tuning_policy("incremental"):
         assert source() != "user"
     assert counts["failed"] == 1
@@ -301,10 +302,10 @@ def test_nothing_is_tuned_while_a_graph_is_recorded(
 def test_commands_are_logged_once_and_can_be_run(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from skipjack.runtime.online import command_log
+    from skipjack.runtime.online import tuning_lock
 
     monkeypatch.setenv("SKIPJACK_ENABLE_LOGGING_CMD", "1")
-    monkeypatch.setattr(command_log, "_logged", set())
+    monkeypatch.setattr(tuning_lock, "_logged", set())
     policy.logs_commands.cache_clear()
     try:
         skipjack.lookup("add:8")
@@ -341,10 +342,10 @@ def test_the_searcher_is_that_of_the_operations_class(
 def test_what_a_search_came_to_can_be_asked_for(process: StandIn) -> None:
     process.answers = SearchAnswer("vendor", "", True, "policy", ((80.0, "2026-11-16 10:15:00"),))
     device = cpu.detect().name
-    assert searching.search_of(KEY, device) is None
+    assert searches.search_of(KEY, device) is None
     with skipjack.tuning_policy("incremental"):
         skipjack.lookup(KEY)
-    assert searching.search_of(KEY, device) == process.answers
+    assert searches.search_of(KEY, device) == process.answers
     assert SearchAnswer.of(process.answers.body()) == process.answers
 
 
@@ -356,5 +357,5 @@ def test_a_disk_with_too_little_room_is_one_sentence_and_nothing_is_tuned(
         assert skipjack.lookup(KEY) is not None
         assert skipjack.lookup("add:65:f32") is not None
     assert process.requests == []
-    assert caplog.text.count("GB free, and SKIPJACK_FREE_DISK asks for 900,000.00 GB") == 1
-    assert "which goes on untuned" in caplog.text
+    assert caplog.text.count("GB free, but SKIPJACK_FREE_DISK requires 900,000.00 GB") == 1
+    assert "which continues untuned" in caplog.text

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 import skipjack
-from skipjack.runtime import policy, warning_once
-from skipjack.runtime.policy import current_policy, make_policy
+from skipjack.runtime.process import current_policy, make_policy, policy, program
 
 VARIABLES = (
     *("SKIPJACK_FIND_ENFORCE", "SKIPJACK_FIND_MODE", "SKIPJACK_TUNING_SECONDS"),
@@ -23,7 +22,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As in a process that has just begun, here and for those that come after."""
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(warning_once, "_said", set())
+    monkeypatch.setattr(program, "_said", set())
     monkeypatch.setattr(policy, "_set", None)
     policy.environment_policy.cache_clear()
     yield
@@ -57,7 +56,7 @@ def test_what_means_nothing_is_one_warning_and_nothing_is_measured(
         with skipjack.tuning_policy(given):  # type: ignore[arg-type]
             assert current_policy() == policy.DEFAULT
     (record,) = caplog.records
-    assert "which means nothing: nothing is measured; write one of 1 db" in record.getMessage()
+    assert "which is not valid: nothing is measured; write one of 1 db" in record.getMessage()
     assert record.getMessage().startswith("the argument mode is ")
 
 
@@ -195,4 +194,4 @@ def test_searchers_that_mean_nothing_are_warned_about(
     given: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert make_policy("incremental", given).searcher_for("cube") == "auto"
-    assert "write classes and searchers, as cube=genetic,vector=policy" in caplog.text
+    assert "write classes with their searchers, as cube=genetic,vector=policy" in caplog.text

@@ -4,9 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
-from skipjack.core.space import Space
+from skipjack.core import Device, Problem, Space
 from skipjack.search import Batches, GeneratorSearcher, SearchContext, Searcher, create
 from skipjack.testing.searchers import SearcherConformance
 from skipjack.testing.spaces import BareSpace, tiled_space, tiny_space

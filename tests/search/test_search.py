@@ -5,30 +5,30 @@ from statistics import fmean
 
 import pytest
 
-from skipjack import search
-from skipjack.core.config import Config
-from skipjack.core.parameters import Parameter, ParameterSpace
-from skipjack.core.space import Space
-from skipjack.core.trial import Trial
+from skipjack.core import Config, Parameter, ParameterSpace, Space, Trial
 from skipjack.errors import UsageError
-from skipjack.search import GeneratorSearcher, SearchContext, choose, create, names, register
-from skipjack.search.generator import MAX_IDLE, Batch
-from skipjack.search.ranking import worsening
+from skipjack.search import Batch, GeneratorSearcher, SearchContext, choose, create, names, register
+from skipjack.search.generator import MAX_IDLE
+from skipjack.search.registry import _FACTORIES
+from skipjack.search.searcher import worsening
 from skipjack.testing.searchers import drive
-from skipjack.testing.spaces import BareSpace, tiled_space, tiny_space, vast_space
-from skipjack.testing.surface import CostSurface
+from skipjack.testing.spaces import BareSpace, CostSurface, tiled_space, tiny_space, vast_space
 
 Running = Generator[Batch, list[Trial], None]
 
 
 @pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(search, "_FACTORIES", dict(search._FACTORIES))
+def registry() -> Iterator[None]:
+    before = dict(_FACTORIES)
     yield
+    _FACTORIES.clear()
+    _FACTORIES.update(before)
 
 
 def test_an_unknown_name_lists_the_known_ones_and_the_closest() -> None:
-    with pytest.raises(UsageError, match=r"there are auto, exhaustive, .*did you mean genetic\?"):
+    with pytest.raises(
+        UsageError, match=r"the searchers are auto, exhaustive, .*did you mean genetic\?"
+    ):
         create("genetics", SearchContext(tiny_space()))
 
 
@@ -56,7 +56,7 @@ def test_auto_is_exhaustive_where_the_budget_covers_the_space() -> None:
 
 
 def test_exhaustive_needs_a_space_that_can_be_listed() -> None:
-    with pytest.raises(UsageError, match="cannot be listed"):
+    with pytest.raises(UsageError, match="cannot be enumerated"):
         create("exhaustive", SearchContext(BareSpace(tiny_space())))
 
 

@@ -9,9 +9,7 @@ from typing import Annotated
 
 import pytest
 
-from skipjack import search
-from skipjack.core.config import Config
-from skipjack.core.trial import Trial
+from skipjack.core import Config, Trial
 from skipjack.errors import UsageError
 from skipjack.search import (
     Ask,
@@ -24,17 +22,19 @@ from skipjack.search import (
     create,
     register,
 )
+from skipjack.search.registry import _FACTORIES
 from skipjack.testing.searchers import SearcherConformance, drive
-from skipjack.testing.spaces import tiled_space, tiny_space
-from skipjack.testing.surface import CostSurface
+from skipjack.testing.spaces import CostSurface, tiled_space, tiny_space
 
 OWN = ("exhaustive", "random", "hill_climbing", "simulated_annealing", "genetic")
 
 
 @pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(search, "_FACTORIES", dict(search._FACTORIES))
+def registry() -> Iterator[None]:
+    before = dict(_FACTORIES)
     yield
+    _FACTORIES.clear()
+    _FACTORIES.update(before)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_only_what_differs_from_the_defaults_is_recorded(text: str, recorded: st
     [
         (
             "genetics:population=3",
-            r"no searcher 'genetics'; there are auto, .*did you mean genetic",
+            r"unknown searcher 'genetics'; the searchers are auto, .*did you mean genetic",
         ),
         (
             "genetic:popultion=3",
@@ -74,7 +74,7 @@ def test_only_what_differs_from_the_defaults_is_recorded(text: str, recorded: st
         ("genetic:population=0", "population of searcher genetic must be from 1 to 10000, not 0"),
         ("genetic:mutation=1.5", "mutation of searcher genetic must be from 0 to 1, not 1.5"),
         ("genetic:mutation=nan", "mutation of searcher genetic must be a number, not 'nan'"),
-        ("genetic:population=3,population=4", "gives population twice"),
+        ("genetic:population=3,population=4", "sets population twice"),
         ("genetic:", "write parameters as NAME:PARAMETER=VALUE"),
         ("genetic:30", "write parameters as NAME:PARAMETER=VALUE"),
         ("genetic:population=", "write parameters as NAME:PARAMETER=VALUE"),
@@ -100,7 +100,7 @@ def test_parameters_are_arguments_in_python() -> None:
 
 @pytest.mark.parametrize("name", OWN)
 def test_every_parameter_changes_the_search_and_is_documented(name: str) -> None:
-    factory = search._FACTORIES[name]
+    factory = _FACTORIES[name]
     context = SearchContext(tiled_space(), seed=5, trials=120)
     surface = CostSurface(context.space, seed=1, failure_rate=0.3)
     usual = drive(create(name, context), surface.trial)
@@ -150,9 +150,9 @@ def test_parameters_of_a_users_generator_are_its_arguments() -> None:
     for text, sentence in (
         ("stride:by=4", "by of searcher stride must be from 1 to 3, not 4"),
         ("stride:backwards=yes", "backwards of searcher stride must be true or false, not 'yes'"),
-        ("stride:word=a=b", "word of searcher stride must be written without commas and ="),
+        ("stride:word=a=b", "word of searcher stride must not contain commas or ="),
         ("stride:odd=1", "has no parameter 'odd'; it takes by, backwards, word"),
-        (f"stride:word={'b' * 300}", "characters of parameters; shorten them"),
+        (f"stride:word={'b' * 300}", "characters; at most 255 are possible"),
     ):
         with pytest.raises(UsageError, match=sentence):
             check_name(text)
@@ -160,7 +160,7 @@ def test_parameters_of_a_users_generator_are_its_arguments() -> None:
 
 @pytest.mark.usefixtures("registry")
 def test_a_searcher_with_other_defaults_can_be_registered() -> None:
-    register("wide", partial(search._FACTORIES["hill_climbing"], width=30))
+    register("wide", partial(_FACTORIES["hill_climbing"], width=30))
     assert check_name("wide:width=30") == "wide"
     assert check_name("wide:width=8") == "wide:width=8"
     with pytest.raises(UsageError, match="width of searcher wide must be from 1 to 10000"):

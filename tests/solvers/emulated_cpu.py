@@ -10,18 +10,11 @@ import ctypes
 import json
 import re
 
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
-from skipjack.core.space import Promising
-from skipjack.execute.verification import Checker
-from skipjack.native import cpu, llvm
-from skipjack.native.memory import PAGE
-from skipjack.native.named_cpu import describe
-from skipjack.native.slots import Slots
+from skipjack.core import Config, Device, Problem, Promising
+from skipjack.execute import Checker
+from skipjack.native import PAGE, Slots, cpu, describe, llvm
 from skipjack.operations import parse
-from skipjack.solvers import building_solvers
-from skipjack.solvers.solver import BuildingSolver, slack_of
+from skipjack.solvers import BuildingSolver, building_solvers, tolerance_factor_of
 
 KEYS = (
     "matmul:37x50x29",
@@ -48,8 +41,8 @@ def main() -> None:
             address = loader.load(blob.data, blob.symbol)
             checker.prepare()
             slots = Slots(solver.slots(problem, device, config), checker.arrays)
-            llvm.native(address, ctypes.c_void_p)(slots.address)
-            verdict = checker.verdict(slack_of(solver, problem))
+            llvm.c_function(address, ctypes.c_void_p)(slots.address)
+            verdict = checker.verdict(tolerance_factor_of(solver, problem))
             verdicts[f"{key} by {solver.name} with {config}"] = verdict.reason
         listings += llvm.assembly(source.text, source.target)
     told = {

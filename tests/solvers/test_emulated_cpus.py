@@ -17,7 +17,7 @@ import emulated_cpu
 import pytest
 
 from needs import lacking
-from skipjack.core.cpu_levels import features_of
+from skipjack.core import features_of
 from skipjack.native import llvm
 
 QEMU = shutil.which("qemu-x86_64")

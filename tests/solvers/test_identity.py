@@ -8,13 +8,18 @@ from pathlib import Path
 import pytest
 
 from skipjack import operations, plugins
-from skipjack.core.config import Config
-from skipjack.core.device import Device
+from skipjack.core import Config, Device
 from skipjack.native import cpu
 from skipjack.operations import parse
-from skipjack.solvers import find_solver, identity, registry
-from skipjack.solvers.identity import build_identity, source_key
-from skipjack.solvers.solver import BuildingSolver, Source
+from skipjack.solvers import (
+    BuildingSolver,
+    Source,
+    build_identity,
+    find_solver,
+    identity,
+    registry,
+    source_key,
+)
 
 DEVICE = Device("cpu", "haswell", 1, features=("avx2", "fma"), vector_bytes=32)
 
@@ -22,7 +27,7 @@ OPERATION = '''
 """A docstring."""
 import helper
 from skipjack import operations
-from skipjack.operations.elementwise import ELEMENTWISE
+from skipjack.operations import ELEMENTWISE
 
 _like = next(one for one in ELEMENTWISE if one.name == "square")
 
@@ -47,7 +52,7 @@ operations.register(Edited())
 '''
 SOLVER = """
 from skipjack import solvers
-from skipjack.solvers.solver import Blob, Source
+from skipjack.solvers import Blob, Source
 
 
 class Own:

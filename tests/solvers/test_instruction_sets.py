@@ -14,18 +14,11 @@ import pytest
 
 import arm_emulator
 from cpus import NEHALEM, skip_unless_it_runs_here
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
-from skipjack.core.space import Promising
-from skipjack.execute.verification import Checker
-from skipjack.native import llvm
-from skipjack.native.named_cpu import describe
-from skipjack.native.object_code import undefined_symbols
-from skipjack.native.slots import Slots
+from skipjack.core import Config, Device, Problem, Promising
+from skipjack.execute import Checker
+from skipjack.native import Slots, describe, llvm, undefined_symbols
 from skipjack.operations import parse
-from skipjack.solvers import building_solvers, find_solver
-from skipjack.solvers.solver import BuildingSolver, slack_of
+from skipjack.solvers import BuildingSolver, building_solvers, find_solver, tolerance_factor_of
 
 KEYS = (
     "matmul:37x50x29",
@@ -106,9 +99,9 @@ def assert_right(
     address = loader().load(blob.data, blob.symbol)
     checker.prepare()
     slots = Slots(solver.slots(problem, device, config), checker.arrays)
-    llvm.native(address, ctypes.c_void_p)(slots.address)
+    llvm.c_function(address, ctypes.c_void_p)(slots.address)
     loader().unload(address)
-    verdict = checker.verdict(slack_of(solver, problem))
+    verdict = checker.verdict(tolerance_factor_of(solver, problem))
     assert verdict.right, f"{device.name} {solver.name} {problem.key} {config}: {verdict.reason}"
 
 
@@ -193,7 +186,7 @@ def test_every_solver_is_right_on_arm_in_an_emulator(key: str) -> None:
             checker.prepare()
             slots = solver.slots(problem, device, config)
             arm_emulator.run(blob.data, blob.symbol, slots, checker.arrays)
-            verdict = checker.verdict(slack_of(solver, problem))
+            verdict = checker.verdict(tolerance_factor_of(solver, problem))
             assert verdict.right, f"{solver.name} {config}: {verdict.reason}"
 
 

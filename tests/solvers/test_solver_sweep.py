@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skipjack.native.named_cpu import describe
+from skipjack.native import describe
 from skipjack.operations import parse
 from skipjack.testing.solver_sweep import DEVICES, faults, main, random_problem
 

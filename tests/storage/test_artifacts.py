@@ -1,4 +1,4 @@
-"""Artifacts come back as they went in, or not at all."""
+"""Artifacts are read exactly as they were stored, or not at all."""
 
 import hashlib
 from concurrent.futures import ProcessPoolExecutor

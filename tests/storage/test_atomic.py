@@ -1,4 +1,4 @@
-"""A file is replaced whole or not at all."""
+"""A file is replaced as a whole or not at all."""
 
 import errno
 import os
@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from skipjack.errors import StorageError
-from skipjack.storage import atomic_replacement, atomic_write
-from skipjack.storage.failure import write_failure
+from skipjack.storage import atomic_replacement, atomic_write, write_failure
 
 
 def test_new_content_replaces_old(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The user directory is there and usable, or one sentence says why not."""
+"""The user directory exists and is usable, or one sentence says why not."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What killed writers leave behind is removed by the next writer, and nothing else is."""
+"""Files of killed writers are removed by the next writer, and nothing else is."""
 
 import os
 import signal
@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.core.device import Device
+from skipjack.core import Device
 from skipjack.ledger import Ledger
 from skipjack.settings import Settings
-from skipjack.storage import ArtifactStore, user_directory
-from skipjack.storage.litter import sweep, temporary_folder, temporary_name
+from skipjack.storage import ArtifactStore, sweep, temporary_folder, temporary_name, user_directory
 
 KILL = "import os, signal, sys\nfrom pathlib import Path\n"
 DIE = "os.kill(os.getpid(), signal.SIGKILL)"
@@ -24,12 +23,12 @@ with atomic_replacement(Path(sys.argv[1]) / 'bank.jsonl') as temporary:
     {DIE}
 """
 IN_ARTIFACT = f"""{KILL}
-from skipjack.storage import ArtifactStore, atomic
+from skipjack.storage import ArtifactStore, files as atomic
 atomic.write_synced = lambda path, data, **_: (path.write_bytes(data[:1]), {DIE})
 ArtifactStore(Path(sys.argv[1]) / 'artifacts').put(b'code')
 """
 IN_MERGE = f"""{KILL}
-from skipjack.ledger import Ledger, merge
+from skipjack.ledger import Ledger, union as merge
 merge._union = lambda connection: {DIE}
 with Ledger.open(Path(sys.argv[1])) as ledger:
     ledger.merge(Path(sys.argv[2]))

@@ -1,4 +1,4 @@
-"""One holder at a time, named to those who wait, released by death."""
+"""One holder at a time, named to processes that wait, released when it dies."""
 
 import os
 import signal

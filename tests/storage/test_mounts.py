@@ -1,4 +1,4 @@
-"""Network file systems are recognised by the mount that holds a path."""
+"""Network file systems are recognized by the mount that holds a path."""
 
 from pathlib import Path
 

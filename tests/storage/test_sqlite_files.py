@@ -1,4 +1,4 @@
-"""SQLite files of others: what lies beside them is not obeyed, and damage is a sentence."""
+"""Untrusted SQLite files: their companions are not obeyed, and damage is one sentence."""
 
 import hashlib
 import sqlite3
@@ -12,27 +12,27 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.bank.kernel_db import KernelDb, KernelRecord
-from skipjack.bank.kernel_db import write_kernel_db as write_our_kernels
-from skipjack.core.device import Device
+from skipjack.bank import KernelDb, KernelRecord
+from skipjack.bank import write_kernel_db as write_our_kernels
+from skipjack.core import Device
 from skipjack.errors import SkipjackError, StorageError
-from skipjack.fleet.bundle.container import Bundle, Entry, Part
-from skipjack.fleet.bundle.manifest import Kind, Manifest
-from skipjack.fleet.seal import fingerprint
-from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.bundle.format import Bundle, BundleKind, BundleManifest, EntryKind
+from skipjack.fleet.bundle.format.container import BundleEntry
+from skipjack.fleet.signature import fingerprint
+from skipjack.fleet.store import open_store
 from skipjack.interop.miopen import (
-    Item,
+    DatabaseRecord,
     KernelRow,
-    Record,
+    RecordItem,
+    check_paths,
+    convert,
     read_kernel_db,
     read_perf_sqlite,
     write_kernel_db,
     write_perf_sqlite,
 )
-from skipjack.interop.miopen.checking import check_paths
-from skipjack.interop.miopen.converting import convert
 from skipjack.ledger import Ledger
-from skipjack.storage.sqlite_files import connect_immutable
+from skipjack.storage import connect_immutable
 
 KEY = bytes(range(32))
 PERF_KEY = "2x128x28x28x1x3x3x1x256x64x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF"
@@ -40,7 +40,7 @@ CODE = b"machine code" * 9
 
 
 def make_perf(path: Path) -> None:
-    write_perf_sqlite(path, [Record(PERF_KEY, [Item("ConvA", "8,8")])])
+    write_perf_sqlite(path, [DatabaseRecord(PERF_KEY, [RecordItem("ConvA", "8,8")])])
 
 
 def make_kernels(path: Path) -> None:
@@ -56,9 +56,9 @@ def make_ledger(path: Path) -> None:
 
 
 def make_bundle(path: Path) -> None:
-    manifest = Manifest(Kind.JOBS, "nightly", "a store", fingerprint(KEY))
+    manifest = BundleManifest(BundleKind.JOBS, "nightly", "a store", fingerprint(KEY))
     with Bundle.create(path, manifest, KEY) as bundle:
-        bundle.append([Entry(Part.TASK, "1", b"{}")])
+        bundle.append([BundleEntry(EntryKind.TASK, "1", b"{}")])
 
 
 def make_our_kernels(path: Path) -> None:
@@ -78,12 +78,12 @@ def make_store(path: Path) -> None:
 
 def read_bundle(path: Path) -> None:
     with Bundle.open(path, KEY) as bundle:
-        bundle.body(Part.TASK, "1")
+        bundle.body(EntryKind.TASK, "1")
 
 
 def write_bundle(path: Path) -> None:
     with Bundle.open(path, KEY, writable=True) as bundle:
-        bundle.append([Entry(Part.OUTCOME, "1", b"{}")])
+        bundle.append([BundleEntry(EntryKind.OUTCOME, "1", b"{}")])
 
 
 def read_our_kernels(path: Path) -> None:
@@ -233,7 +233,7 @@ def test_a_format_below_zero_is_damage(tmp_path: Path, version: int) -> None:
         connection.execute(f"PRAGMA user_version = {version}")
     with (
         Ledger.open(tmp_path / "mine") as ledger,
-        pytest.raises(StorageError, match="its format is said to be -"),
+        pytest.raises(StorageError, match="its format number is -"),
     ):
         ledger.merge(tmp_path / "other.sqlite")
 
@@ -265,7 +265,7 @@ def test_a_view_that_never_ends_is_no_table(tmp_path: Path) -> None:
             "'' AS kernel_args, x'00' AS kernel_blob, '' AS kernel_hash, 0 AS uncompressed_size "
             "FROM n"
         )
-    with pytest.raises(StorageError, match="is no kernel-db"):
+    with pytest.raises(StorageError, match="is not a supported kernel-db"):
         next(read_kernel_db(path))
 
 

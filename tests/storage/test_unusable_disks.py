@@ -6,17 +6,11 @@ from pathlib import Path
 import pytest
 
 from skipjack.bank import Bank
-from skipjack.core.config import Config
+from skipjack.core import Config
 from skipjack.errors import StorageError
 from skipjack.ledger import CandidateKey, Ledger, MeasurementRecord, MetricSamples
 from skipjack.settings import Settings
-from skipjack.storage import (
-    ArtifactStore,
-    KernelStore,
-    artifacts,
-    atomic_write,
-    user_directory,
-)
+from skipjack.storage import ArtifactStore, KernelStore, artifacts, atomic_write, user_directory
 from small_disks import disk, fill, make_read_only
 
 __all__ = ["disk"]

@@ -6,21 +6,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from skipjack.core.config import Config
-from skipjack.core.objective import Objective
-from skipjack.core.trial import Status
+from skipjack.core import Config, Objective, Status
 from skipjack.ledger import Ledger
-from skipjack.search.scripted import SearcherInterface
-from skipjack.sweep.configs.base_config import BaseConfig
-from skipjack.sweep.files.sweep_file import SweepFile
-from skipjack.sweep.history import SweepPlace
-from skipjack.sweep.options import SweepOptions
-from skipjack.sweep.ordering import build_part
-from skipjack.sweep.outcome import Outcome
-from skipjack.sweep.result import SweepResult
-from skipjack.sweep.simulated_bench import SimulatedBench
-from skipjack.sweep.sweep import SweepRequest, run_sweep
-from skipjack.sweep.workload import Workload
+from skipjack.search import SearcherInterface
+from skipjack.sweep.bench import RunOutcome, SimulatedBench, Workload, build_part
+from skipjack.sweep.configs import BaseConfig
+from skipjack.sweep.engine import SweepContext, SweepOptions, SweepRequest, SweepResult, run_sweep
+from skipjack.sweep.files import SweepFile
 
 Speed = Callable[[Mapping[str, Any]], float]
 
@@ -33,12 +25,12 @@ class Machine:
         self._speed = speed
         self.bench = SimulatedBench(self._answer, lambda p: build_part(p, no_rebuild).key)
 
-    def _answer(self, point: Config, settings: Mapping[str, Any]) -> Outcome:
+    def _answer(self, point: Config, settings: Mapping[str, Any]) -> RunOutcome:
         self.runs.append((point, dict(settings)))
         speed = self._speed(point)
         if speed < 0:
-            return Outcome(Status.CRASH, reason="it fell over", seconds=0.1)
-        return Outcome(Status.OK, {"speed": speed}, seconds=0.1)
+            return RunOutcome(Status.CRASH, reason="it fell over", seconds=0.1)
+        return RunOutcome(Status.OK, {"speed": speed}, seconds=0.1)
 
     @property
     def points(self) -> list[dict[str, Any]]:
@@ -68,7 +60,7 @@ def sweep(
         file,
         BaseConfig(base, "base.json") if base else BaseConfig(),
         machine.bench,
-        SweepPlace(Workload("knobs", "0" * 16), "cpu", "cpu:1"),
+        SweepContext(Workload("knobs", "0" * 16), "cpu", "cpu:1"),
         SweepOptions(**options),
         searcher,
         retry_failed=retry_failed,

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.sweep.configs.base_config import check_names, read_base_config
-from skipjack.sweep.configs.config_tree import read_config_tree
-from skipjack.sweep.files.read import read_sweep_file
-from skipjack.sweep.planning import is_static, make_plan
+from skipjack.sweep.configs import check_names, read_base_config, read_config_tree
+from skipjack.sweep.files import read_sweep_file
+from skipjack.sweep.session.forecast import is_static, make_plan
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "sweep"
 BASE = EXAMPLES / "base.json"

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skipjack.core.config import Config
+from skipjack.core import Config
 from skipjack.errors import UsageError
-from skipjack.search.scripted import Points, SearcherInterface
-from skipjack.sweep.configs.base_config import BaseConfig
-from skipjack.sweep.files.read import read_sweep_file
-from skipjack.sweep.files.sweep_file import SweepFile
-from skipjack.sweep.ordering import build_part, count_builds, count_rebuilds, fewest_builds
-from skipjack.sweep.planning import is_static, make_plan
+from skipjack.search import Points, SearcherInterface
+from skipjack.sweep.bench import build_part, count_builds, count_rebuilds, fewest_builds
+from skipjack.sweep.configs import BaseConfig
+from skipjack.sweep.files import SweepFile, read_sweep_file
+from skipjack.sweep.session.forecast import is_static, make_plan
 
 NO_BASE = BaseConfig()
 EXAMPLES = Path(__file__).parents[2] / "examples" / "sweep"

@@ -6,13 +6,9 @@ import json
 from collections.abc import Sequence
 
 from skipjack import solvers
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.parameters import Parameter, ParameterSpace
-from skipjack.core.problem import Problem
-from skipjack.gpu.artifact import ABI, pack
-from skipjack.gpu.plan import launch, to_slots
-from skipjack.solvers.solver import Blob, Slot, Solver, Source
+from skipjack.core import Config, Device, Parameter, ParameterSpace, Problem
+from skipjack.gpu import ABI, launch, pack, to_slots
+from skipjack.solvers import Blob, Slot, Solver, Source
 from skipjack.testing.fake_gpu import ARCH, KIND, fake_artifact
 
 BEHAVIOURS = ("slow", "right", "wrong", "behind", "fault", "fault_later", "hang", "memory")

@@ -1,4 +1,4 @@
-"""What a gain is over: a library or the first proposal, whichever solver was asked for."""
+"""The baseline of a gain: a library or the first proposal, whichever solver is named."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,18 +7,24 @@ import numpy as np
 import pytest
 
 from skipjack.bank import Bank
-from skipjack.core.study import Budget
-from skipjack.execute.confirm import Confirmation, confirm
-from skipjack.execute.statistics import Ratio
+from skipjack.core import Budget
+from skipjack.execute import Confirmation, Ratio, confirm
 from skipjack.interrupt import Interrupt
 from skipjack.operations import parse
-from skipjack.report.ledger import problem_records
+from skipjack.report import problem_records
 from skipjack.testing.sessions import NullSession
-from skipjack.tuning import Outcome, TuneOptions, Tuner, TuneResult
-from skipjack.tuning.decision import Contenders, Decision
-from skipjack.tuning.strategy import TuneStrategy
-from skipjack.tuning.study_run import StudyRun
-from skipjack.tuning.verdict import final_of_tuning, judge
+from skipjack.tuning import Tuner
+from skipjack.tuning.study import (
+    Contenders,
+    Decision,
+    StudyRun,
+    TuneOptions,
+    TuneOutcome,
+    TuneResult,
+    TuneStrategy,
+    record_outcome,
+)
+from skipjack.tuning.study.conclusion import hold_final
 
 
 def study_run(tuner: Tuner, problem: str, solver: str | None = None) -> StudyRun:
@@ -33,7 +39,7 @@ def test_the_default_is_the_first_proposal_whichever_solver_is_asked_for(tuner: 
     assert default.config != runs[1].searches[0].space.default(), (
         "plain loops are nobody's proposal"
     )
-    assert [run.outsider for run in runs] == [None, None, default]
+    assert [run.compared_default for run in runs] == [None, None, default]
 
 
 def test_plain_loops_are_compared_where_loop_nests_are_asked_for(tuner: Tuner) -> None:
@@ -61,14 +67,14 @@ Costs = Mapping[str, float]
 
 
 def judged(tuner: Tuner, problem: str, solver: str | None, costs: Costs) -> TuneResult:
-    """The verdict on a search as if its kernels took so long."""
+    """The result of a search whose kernels have these times."""
     run = study_run(tuner, problem, solver)
     try:
         run.prepare()
         run.search()
-        contenders = final_of_tuning(run)
+        contenders = hold_final(run)
         assert contenders is not None
-        return judge(run, Decision(contenders, _confirmed(contenders, costs)))
+        return record_outcome(run, Decision(contenders, _confirmed(contenders, costs)))
     finally:
         run.close()
 
@@ -78,9 +84,9 @@ def _confirmed(summary: Contenders, costs: Costs) -> Confirmation:
     if summary.default:
         times[summary.default.kernel] = costs["default"]
     times[summary.winner.kernel] = costs["winner"]
-    rivals = [kernel for kernel in times if kernel != summary.winner.kernel]
+    competitors = [kernel for kernel in times if kernel != summary.winner.kernel]
     session = NullSession(times, np.random.default_rng(0))
-    return confirm(session, summary.winner.kernel, rivals)
+    return confirm(session, summary.winner.kernel, competitors)
 
 
 def test_nothing_slower_than_the_default_is_banked_where_another_solver_was_asked_for(
@@ -88,7 +94,7 @@ def test_nothing_slower_than_the_default_is_banked_where_another_solver_was_aske
 ) -> None:
     slow = {"winner": 2000.0, "default": 1000.0, "library": 4000.0}
     result = judged(tuner, "matmul:32x32x40", "microkernel", slow)
-    assert result.status is Outcome.RESERVED
+    assert result.status is TuneOutcome.RESERVED
     assert result.solver == "microkernel", "what was asked for is what is shown"
     assert result.speedup.default.high < 1.0
     entry = tuner.context.bank.lookup(result.problem.key, tuner.context.device.class_key)
@@ -106,7 +112,7 @@ def test_nothing_slower_than_the_default_is_banked_where_another_solver_was_aske
 def test_times_and_gains_of_a_result_agree(tuner: Tuner) -> None:
     costs = {"winner": 1000.0, "default": 3000.0, "library": 2000.0}
     result = judged(tuner, "matmul:32x32x48", "microkernel", costs)
-    assert result.status is Outcome.BANKED
+    assert result.status is TuneOutcome.BANKED
     assert result.baseline_ns / result.time_ns == pytest.approx(result.speedup.baseline.ratio)
     assert result.default_ns / result.time_ns == pytest.approx(result.speedup.default.ratio)
 
@@ -119,7 +125,7 @@ def test_a_noisy_library_hinders_no_verdict_if_it_is_far_behind(
     try:
         run.prepare()
         run.search()
-        summary = final_of_tuning(run)
+        summary = hold_final(run)
         assert summary is not None
         costs = {"winner": 1000.0, "default": 3000.0, "library": library_ns}
         clear = _confirmed(summary, costs)
@@ -127,7 +133,7 @@ def test_a_noisy_library_hinders_no_verdict_if_it_is_far_behind(
         libraries = {loaded.kernel for loaded in summary.vendors.values()}
         gains = {k: noise if k in libraries else gain for k, gain in clear.gains.items()}
         noisy = Decision(summary, Confirmation(clear.blocks, gains))
-        assert judge(run, noisy).status == status
+        assert record_outcome(run, noisy).status == status
     finally:
         run.close()
 
@@ -135,7 +141,7 @@ def test_a_noisy_library_hinders_no_verdict_if_it_is_far_behind(
 def test_a_library_that_is_slower_than_the_default_is_not_banked(tuner: Tuner) -> None:
     costs = {"winner": 3000.0, "default": 1000.0, "library": 2000.0}
     result = judged(tuner, "matmul:32x32x64", "microkernel", costs)
-    assert result.status is Outcome.RESERVED
+    assert result.status is TuneOutcome.RESERVED
     entry = tuner.context.bank.lookup(result.problem.key, tuner.context.device.class_key)
     assert entry is not None
     assert entry.solver == "nest"
@@ -144,5 +150,5 @@ def test_a_library_that_is_slower_than_the_default_is_not_banked(tuner: Tuner) -
 def test_a_faster_library_is_what_the_bank_says(tuner: Tuner) -> None:
     costs = {"winner": 2000.0, "default": 3000.0, "library": 1000.0}
     result = judged(tuner, "matmul:32x32x56", "microkernel", costs)
-    assert result.status is Outcome.VENDOR
+    assert result.status is TuneOutcome.VENDOR
     assert result.speedup.baseline.high < 1.0

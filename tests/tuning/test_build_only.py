@@ -1,4 +1,4 @@
-"""Building for a named CPU: every config has a status, object files are kept, nothing is lost."""
+"""Building for a named CPU: every config has a status, object files are kept."""
 
 from __future__ import annotations
 
@@ -11,23 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skipjack.core.space import Promising
-from skipjack.core.trial import Status
+from skipjack.core import Promising, Status
 from skipjack.errors import StorageError, UsageError
-from skipjack.native.named_cpu import describe
+from skipjack.native import describe
 from skipjack.operations import parse
+from skipjack.settings import ARTIFACTS
 from skipjack.solvers import solver_for
-from skipjack.storage import ARTIFACTS, ArtifactStore
-from skipjack.tuning import (
-    Builder,
-    BuildOptions,
-    BuildResult,
-    Progress,
-    build,
-    object_files,
-    write_objects,
-)
+from skipjack.storage import ArtifactStore
+from skipjack.tuning import Builder, BuildOptions, BuildResult, build, object_files, write_objects
 from skipjack.tuning.build_only import promising_configs
+from skipjack.tuning.study import TuneProgress
 
 MATMUL = "matmul:600x600x600"
 CONFIGS = 14
@@ -94,7 +87,7 @@ def test_another_cpu_has_other_code(packed: BuildResult, home: Path) -> None:
 
 
 def test_the_observer_sees_it_grow(builder: Builder) -> None:
-    seen: list[Progress] = []
+    seen: list[TuneProgress] = []
     builder.build("add:77", BuildOptions(configs=5, observer=seen.append))
     assert {summary.phase for summary in seen} == {"build"}
     assert seen[-1].trials == seen[-1].budget.trials == 5

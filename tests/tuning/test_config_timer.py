@@ -1,4 +1,4 @@
-"""Times for learners: in the order asked for, each code timed once, failures as infinite times."""
+"""Times of configs: in the order given, each code timed once, failures as infinite times."""
 
 from dataclasses import replace
 from math import inf
@@ -6,18 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.core.config import Config
-from skipjack.core.parameters import Parameter, ParameterSpace
-from skipjack.core.problem import Problem
-from skipjack.core.trial import Status
+from skipjack.core import Config, Parameter, ParameterSpace, Problem, Status
 from skipjack.errors import StorageError, UsageError
-from skipjack.execute.session import Failure
+from skipjack.execute import Failure
 from skipjack.operations import parse
 from skipjack.settings import Settings
 from skipjack.solvers import only_solvers
 from skipjack.testing.fake_tuning import FakeContext, FakeSolver, tiles
 from skipjack.testing.sessions import FakeKernel
-from skipjack.tuning import ConfigTimer, Limits
+from skipjack.tuning import ConfigTimer
+from skipjack.tuning.study import Limits
 
 CONFIGS = [{"tile": tile} for tile in (3, 1, 2)]
 
@@ -47,9 +45,9 @@ def test_with_builds_first_nothing_is_timed_before_all_are_built() -> None:
     built_when_timed: list[int] = []
     check = context.session.verify
 
-    def verify(kernel: int, *, elsewhere: bool = False) -> tuple[Failure | None, float]:
+    def verify(kernel: int, *, unaligned: bool = False) -> tuple[Failure | None, float]:
         built_when_timed.append(len(context.pool.built))
-        return check(kernel, elsewhere=elsewhere)
+        return check(kernel, unaligned=unaligned)
 
     context.session.verify = verify  # type: ignore[method-assign]
     tiles = [{"tile": tile} for tile in (1, 2, 3, 4)]
@@ -165,7 +163,7 @@ def test_a_timer_that_was_closed_says_so_and_may_be_opened_again() -> None:
 @pytest.mark.parametrize(
     ("configs", "complaint"),
     [
-        ({"tile": 1}, r"one config, \{'tile': 1\}; give a list of them: \[\{'tile': 1\}\]"),
+        ({"tile": 1}, r"a single config; give a list of configs: \[\{'tile': 1\}\]"),
         ("tile=1", "configs is 'tile=1'; give a list of dicts"),
         (3, "configs is 3; give a list of dicts"),
         ([3], r"configs is \[3\]; give a list of dicts"),
@@ -191,7 +189,7 @@ def test_a_config_outside_of_the_space_is_marked_and_not_built() -> None:
 
 
 def test_a_timer_that_is_not_open_says_so() -> None:
-    with pytest.raises(UsageError, match="inside of `with ConfigTimer"):
+    with pytest.raises(UsageError, match="inside `with ConfigTimer"):
         ConfigTimer().evaluate("add:64", CONFIGS)
 
 

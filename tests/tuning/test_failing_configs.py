@@ -1,4 +1,4 @@
-"""A search among configs that crash, hang and lie finds the right one and remembers every fate."""
+"""A search among configs that crash, hang or are wrong finds the right one, and records all."""
 
 import os
 import signal
@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from processes import alive, workers_of
-from skipjack.core.problem import Problem
-from skipjack.core.study import Budget
-from skipjack.core.trial import Status
-from skipjack.tuning import Outcome, TuneOptions, Tuner, TuneResult
+from skipjack.core import Budget, Problem, Status
+from skipjack.tuning import Tuner
+from skipjack.tuning.study import TuneOptions, TuneOutcome, TuneResult
 
 FATES = {
     "right": Status.OK,
@@ -56,7 +55,7 @@ def test_every_failure_has_a_reason_and_no_value(result: TuneResult) -> None:
 
 def test_the_right_one_wins(result: TuneResult, tuner: Tuner) -> None:
     """It is a plain loop, which loops of vectors are faster than."""
-    assert result.status is Outcome.RESERVED
+    assert result.status is TuneOutcome.RESERVED
     assert result.solver == "rogue"
     assert result.best["behaviour"] == "right"
     entry = tuner.context.bank.lookup("rogue:60:f32", tuner.context.device.class_key)
@@ -75,13 +74,13 @@ def test_the_ledger_remembers_the_failures(result: TuneResult, tuner: Tuner) -> 
 def test_a_space_in_which_nothing_works_fails_with_a_reason(
     tuner: Tuner, rogue: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from skipjack.core.parameters import Parameter, ParameterSpace
+    from skipjack.core import Parameter, ParameterSpace
     from skipjack.solvers import find_solver
 
     space = ParameterSpace([Parameter("behaviour", ("refuse", "segfault", "wrong"))])
     monkeypatch.setattr(type(find_solver("rogue")), "space", lambda *_: space)
     result = tuner.tune("rogue:61", TuneOptions(budget=Budget(trials=3), solver="rogue"))
-    assert result.status is Outcome.FAILED
+    assert result.status is TuneOutcome.FAILED
     assert result.reason
     assert len(result.trials) == 3
     with pytest.raises(Exception, match="no tuned kernel"):
@@ -99,7 +98,7 @@ def test_workers_that_are_killed_or_stopped_meanwhile_do_not_stop_a_search(
     # A space too large to be searched in this time, so that there is always something to build.
     result = tuner.tune(f"matmul:{stop + 40}x64x64", TuneOptions(budget=Budget(seconds=1.5)))
     timer.join()
-    assert result.status is not Outcome.FAILED
+    assert result.status is not TuneOutcome.FAILED
     assert result.time_ns > 0
     # The search may have ended with nothing left to build: the next one has all workers again.
     tuner.tune(f"matmul:{stop + 41}x64x64", TuneOptions(budget=Budget(trials=2)))

@@ -1,4 +1,4 @@
-"""A find through the public door: every solver is ranked, and the ranking is kept."""
+"""A find through the public API: every solver is ranked, and the ranking is kept."""
 
 from pathlib import Path
 
@@ -7,14 +7,13 @@ import pytest
 
 import skipjack
 from skipjack.bank import FIND, Bank, BankEntry
-from skipjack.core.study import Budget
+from skipjack.core import Budget
 from skipjack.errors import UsageError
 from skipjack.native import cpu
 from skipjack.operations import parse
-from skipjack.solvers import find_solver, is_for, names
-from skipjack.tuning import FindResult, FindStatus, TuneOptions, Tuner
-from skipjack.tuning.applicable_solvers import applicable_solvers
-from skipjack.tuning.limits import Limits
+from skipjack.solvers import find_solver, names, supports_device
+from skipjack.tuning import FindResult, FindStatus, Tuner
+from skipjack.tuning.study import Limits, TuneOptions, applicable_solvers
 
 MATMUL = "matmul:24x40x16:f32"
 BUILT = {"nest", "packed", "microkernel", "thin"}
@@ -38,7 +37,7 @@ def first(tuner: Tuner) -> FindResult:
 
 def test_every_known_solver_is_listed(first: FindResult) -> None:
     assert first.status is FindStatus.OK
-    known = [name for name in names() if is_for(find_solver(name), cpu.detect())]
+    known = [name for name in names() if supports_device(find_solver(name), cpu.detect())]
     assert sorted(solver.solver for solver in first.solvers) == known
     assert {*BUILT, "numpy"} <= {solver.solver for solver in first.ranked}
 

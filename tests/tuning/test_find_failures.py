@@ -1,18 +1,17 @@
-"""Solvers that crash or lie have their place in a ranking too: the last, with a reason."""
+"""Solvers that crash or are wrong are ranked, too: last, with a reason."""
 
 from pathlib import Path
 
 import pytest
 
 from skipjack.bank import FIND
-from skipjack.core.config import Config
-from skipjack.core.parameters import Parameter, ParameterSpace
-from skipjack.core.study import Budget
+from skipjack.core import Budget, Config, Parameter, ParameterSpace
 from skipjack.errors import ForeignError, UsageError
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.solvers import find_solver, solvers_for
-from skipjack.tuning import TuneOptions, Tuner
+from skipjack.tuning import Tuner
+from skipjack.tuning.study import TuneOptions
 
 
 @pytest.fixture(scope="module")

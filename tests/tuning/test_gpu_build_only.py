@@ -1,4 +1,4 @@
-"""Building for a GPU that is not here: sizes, registers and spills, binaries with a launch ABI."""
+"""Building for a GPU of another machine: sizes, registers and spills, launch ABI."""
 
 import json
 from collections.abc import Iterator
@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from skipjack import plugins
-from skipjack.core.trial import Status
-from skipjack.gpu.artifact import ABI, unpack
-from skipjack.gpu.plan import Launch, Pointer, from_slots
+from skipjack.core import Status
+from skipjack.gpu import ABI, Launch, Pointer, from_slots, unpack
 from skipjack.tuning import BuildResult, build, write_objects
 
 pytest.importorskip("triton")

@@ -1,4 +1,4 @@
-"""What the bank holds is met by every tuning, and gives way to who beats it whatever clocks say."""
+"""Every tuning times the bank's entry, and replaces it by a faster one whatever clocks say."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,20 +9,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skipjack.bank import BASELINE, FIND, REPLACED, BankEntry, EntryOrigin, Met
-from skipjack.bank.evidence import digest
-from skipjack.core.config import Config
-from skipjack.core.problem import Problem
-from skipjack.core.study import Budget
-from skipjack.execute.build_pool import Build
-from skipjack.execute.session import Failure, Loadable
-from skipjack.execute.statistics import Block
+from skipjack.bank import BASELINE, FIND, REPLACED, BankEntry, EntryOrigin, ReplacementReason
+from skipjack.bank.strength import digest
+from skipjack.core import Budget, Config, Problem
+from skipjack.execute import Block, Failure, Loadable
+from skipjack.execute.pool import Build
 from skipjack.operations import parse
 from skipjack.solvers import find_solver
-from skipjack.tuning import Outcome, TuneOptions, Tuner, TuneResult
-from skipjack.tuning.applicable_solvers import default_proposal
-from skipjack.tuning.evaluators import CandidateEvaluator
-from skipjack.tuning.loaded_candidate import LoadedCandidate
+from skipjack.tuning import Tuner
+from skipjack.tuning.study import (
+    CandidateEvaluator,
+    LoadedCandidate,
+    TuneOptions,
+    TuneOutcome,
+    TuneResult,
+    conclusion,
+)
+from skipjack.tuning.study.strategy import default_proposal
 
 LATE = "2090-01-01T00:00:00.000000Z"
 OURS_NS = 100.0
@@ -107,11 +110,11 @@ def test_a_library_that_the_bank_holds_gives_way_to_what_beats_it(tuner: Tuner) 
     before = held(tuner, "add:40", "numpy", 1.0)
     with made_up_times(tuner, library_ns=5 * OURS_NS):
         result, now = tune(tuner, "add:40")
-    assert result.status is Outcome.BANKED
+    assert result.status is TuneOutcome.BANKED
     assert (now.solver, now.config) == (result.solver, dict(result.best))
     assert now.created < before.created, "a clock was set back"
     assert now.evidence[REPLACED]["entry"] == digest(before)
-    assert now.evidence[REPLACED]["met"] == Met.SLOWER
+    assert now.evidence[REPLACED]["met"] == ReplacementReason.SLOWER
     tuner.context.bank.rebuild(tuner.context.ledger)
     assert tuner.context.bank.lookup(now.problem, now.device) == now
 
@@ -132,10 +135,10 @@ def test_an_entry_says_how_its_kernel_is_called_and_where_it_was_made(tuner: Tun
 
 
 @pytest.mark.parametrize(
-    ("library_ns", "status"), [(OURS_NS, Outcome.KEPT), (OURS_NS / 5, Outcome.VENDOR)]
+    ("library_ns", "status"), [(OURS_NS, TuneOutcome.KEPT), (OURS_NS / 5, TuneOutcome.VENDOR)]
 )
 def test_a_library_that_nothing_beats_stays(
-    tuner: Tuner, library_ns: float, status: Outcome
+    tuner: Tuner, library_ns: float, status: TuneOutcome
 ) -> None:
     problem = f"add:4{library_ns:.0f}"
     before = held(tuner, problem, "numpy", 1.0)
@@ -151,8 +154,8 @@ def test_a_config_that_its_solver_does_not_know_any_more_gives_way(tuner: Tuner)
     before = held(tuner, "add:42", "nest", 900.0, {"no such": "setting"})
     with made_up_times(tuner, library_ns=OURS_NS):
         result, now = tune(tuner, "add:42")
-    assert result.status is Outcome.BANKED
-    assert now.evidence[REPLACED]["met"] == Met.OUTDATED
+    assert result.status is TuneOutcome.BANKED
+    assert now.evidence[REPLACED]["met"] == ReplacementReason.OUTDATED
     assert now.evidence[REPLACED]["entry"] == digest(before)
 
 
@@ -163,11 +166,11 @@ def test_an_entry_that_cannot_be_timed_gives_way_to_stronger_evidence_alone(tune
     weak = held(tuner, "add:44", "nest", 1.5, {"x": 1}, solver_version=newer)
     with made_up_times(tuner, library_ns=5 * OURS_NS):
         result, now = tune(tuner, strong.problem)
-        assert result.status is Outcome.KEPT
+        assert result.status is TuneOutcome.KEPT
         assert "entry of nest has stronger evidence" in result.reason
         assert now == strong
         result, now = tune(tuner, weak.problem)
-    assert result.status is Outcome.BANKED
+    assert result.status is TuneOutcome.BANKED
     assert now.solver_version < newer
 
 
@@ -175,7 +178,7 @@ def test_an_entry_of_a_solver_that_is_not_loaded_stays(tuner: Tuner) -> None:
     weak = held(tuner, "add:45", "streaming", 2.0, {"x": 1})
     with made_up_times(tuner, library_ns=5 * OURS_NS):
         result, now = tune(tuner, weak.problem)
-    assert result.status is Outcome.KEPT
+    assert result.status is TuneOutcome.KEPT
     assert "solver streaming, which is not loaded" in result.reason
     assert now == weak
 
@@ -189,7 +192,7 @@ def test_an_entry_that_came_meanwhile_is_not_lost(
         tuner.tune("add:47", TuneOptions(budget=Budget(trials=3)))
     monkeypatch.undo()
     assert tuner.context.bank.lookup(strong.problem, strong.device) == strong
-    assert "add:47:f32 with stronger evidence, which stays" in caplog.text
+    assert "add:47:f32 with stronger evidence in the meantime, which stays" in caplog.text
 
 
 def test_the_last_find_counts_whatever_the_clock_says(
@@ -199,7 +202,8 @@ def test_the_last_find_counts_whatever_the_clock_says(
     rankings = []
     for year in (2090, 2026):
         monkeypatch.setattr(
-            "skipjack.tuning.verdict.utc_now",
+            conclusion,
+            "utc_now",
             lambda year=year: datetime(year, 1, 1, tzinfo=UTC),
         )
         with made_up_times(tuner, library_ns=5 * OURS_NS):
@@ -221,7 +225,7 @@ def test_a_find_ranks_the_config_that_it_keeps(tuner: Tuner) -> None:
     with made_up_times(tuner, 5 * OURS_NS, {config: 1.004 * OURS_NS}):
         result = tuner.find("add:57", TuneOptions(budget=Budget(trials=5)), only=["nest"])
     assert result.perf is not None
-    assert result.perf.status is Outcome.KEPT
+    assert result.perf.status is TuneOutcome.KEPT
     (row,) = result.ranked
     assert row.config == result.perf.best == Config(dict(before.config))
     assert row.time_ns == pytest.approx(1.004 * OURS_NS, rel=1e-3)
@@ -237,7 +241,7 @@ def test_a_find_says_why_the_first_is_not_what_is_kept(tuner: Tuner) -> None:
             "matmul:10x9x8", TuneOptions(budget=Budget(trials=8)), only=["nest", "packed"]
         )
     assert result.perf is not None
-    assert result.perf.status is Outcome.KEPT
+    assert result.perf.status is TuneOutcome.KEPT
     first = result.ranked[0]
     assert first.solver == "packed"
     assert result.remark == "packed and nest are tied; their order is not significant"

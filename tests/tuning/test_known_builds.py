@@ -1,4 +1,4 @@
-"""Builds and trials of before: used again where they are of the same content, and else not."""
+"""Builds and trials of earlier runs are used again if their content is the same."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -6,23 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from skipjack import search
-from skipjack.core.device import Device
-from skipjack.core.study import Study
-from skipjack.core.trial import Candidate, Status
+from skipjack.core import Candidate, Device, Status, Study
 from skipjack.errors import UsageError
-from skipjack.execute.build_pool import Build
+from skipjack.execute.pool import Build
 from skipjack.ledger import Ledger
 from skipjack.operations import parse
-from skipjack.search import Batches, SearchContext
+from skipjack.search import Batches, SearchContext, registry
 from skipjack.settings import Settings
-from skipjack.solvers import find_solver
-from skipjack.solvers.solver import BuildingSolver
+from skipjack.solvers import BuildingSolver, find_solver
 from skipjack.storage import ArtifactStore
 from skipjack.testing.fake_tuning import FakeContext
-from skipjack.tuning import TuneOptions, build_queue, solver_search
-from skipjack.tuning.build_queue import BuildQueue
-from skipjack.tuning.context import DeviceContext
+from skipjack.tuning.study import BuildQueue, DeviceContext, TuneOptions, build_queue, solver_search
 
 DEVICE = Device("cpu", "haswell", 1, features=("avx2", "fma"), vector_bytes=32)
 PROBLEM = parse("add:64")
@@ -157,7 +151,7 @@ def test_a_searcher_sees_the_problem_and_the_device(monkeypatch: pytest.MonkeyPa
         seen.append(context)
         yield context.space.default()
 
-    monkeypatch.setattr(search, "_FACTORIES", {"curious": curious})
+    monkeypatch.setattr(registry, "_FACTORIES", {"curious": curious})
     context = FakeContext(lambda solver, config: 1.0, device=DEVICE)
     study = Study(PROBLEM, "nest", DEVICE.class_key, "curious", 0)
     made = solver_search.SolverSearch(

@@ -1,4 +1,4 @@
-"""The numbers of the engine: each has a sentence, users set theirs, and a run keeps to them."""
+"""The limits of the engine: each has a sentence, users set theirs, and a run respects them."""
 
 import json
 import re
@@ -8,14 +8,29 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from skipjack.core.study import Budget
+from skipjack.core import Budget
 from skipjack.errors import UsageError
 from skipjack.operations import parse
 from skipjack.settings import Settings
 from skipjack.solvers import only_solvers
 from skipjack.testing.fake_tuning import FakeContext, FakeSolver, tiles
-from skipjack.tuning import Limits, TuneOptions, Tuner
-from skipjack.tuning.limits import LIMITS
+from skipjack.tuning import Tuner, config_timer, find_run
+from skipjack.tuning.study import (
+    LIMITS,
+    Limits,
+    TuneOptions,
+    conclusion,
+    decision,
+    engine,
+    evaluator,
+    final,
+    kernel_evaluator,
+    loaded_candidate,
+    rounds,
+    run,
+    solver_search,
+    strategy,
+)
 from skipjack.tuning.tuner import run_tune
 
 ROOT = Path(__file__).parents[2]
@@ -33,17 +48,21 @@ def test_each_has_a_sentence_a_unit_and_a_script_that_exists_if_one_is_named() -
 
 
 def test_no_other_file_of_the_engine_has_numbers_of_its_own() -> None:
-    engine = (
-        "engine",
-        "evaluators/kernels",
-        "evaluators/racing",
-        "final",
-        "solver_search",
-        "strategy",
-        "decision",
+    modules = (
+        *(
+            config_timer,
+            decision,
+            engine,
+            final,
+            find_run,
+            kernel_evaluator,
+            loaded_candidate,
+            evaluator,
+        ),
+        *(solver_search, strategy, rounds, run, conclusion),
     )
-    for name in (*engine, "study_run", "verdict", "finding", "config_timer", "loaded_candidate"):
-        text = (ROOT / "src/skipjack/tuning" / f"{name}.py").read_text()
+    for module in modules:
+        text = Path(str(module.__file__)).read_text()
         constants = [
             line for line in text.splitlines() if line[:1].isupper() or line.startswith("_")
         ]

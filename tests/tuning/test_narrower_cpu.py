@@ -10,13 +10,13 @@ import pytest
 
 import skipjack
 from skipjack.bank import Bank
-from skipjack.core.config import Config
-from skipjack.core.device import Device
+from skipjack.core import Config, Device
 from skipjack.devices import find_device
 from skipjack.ledger import Ledger
 from skipjack.native import cpu, llvm
 from skipjack.settings import load_settings
-from skipjack.tuning import TuneOptions, Tuner, make_budget
+from skipjack.tuning import Tuner, make_budget
+from skipjack.tuning.study import TuneOptions
 
 KEY = "matmul:24x40x17"
 LATE = "2999-01-01T00:00:00.000000Z"
@@ -38,7 +38,7 @@ def test_it_runs_here_and_is_kept_under_the_name(narrower: Device, user_dir: Pat
     np.testing.assert_allclose(result.kernel()(a, b), a @ b, rtol=1e-5)
     with Ledger.open(user_dir) as ledger:
         assert ledger.devices() == [narrower]
-        verdict = ledger.verdicts()[-1]
+        verdict = ledger.decisions()[-1]
     assert verdict.device == narrower.class_key
     evidence = verdict.record["evidence"]
     assert evidence["model"] == f"{cpu.detect().model}, as {narrower.arch}"
@@ -55,7 +55,7 @@ def test_a_real_cpu_of_the_name_takes_it_for_a_hint_and_not_for_an_answer(
         tuner.tune(KEY, options)
     hint = Config(schedule="k m n:4 n/v")
     with Ledger.open(user_dir) as ledger:
-        made = ledger.verdicts()[-1]
+        made = ledger.decisions()[-1]
         sure = {"ratio": 9.0, "low": 8.9, "high": 9.1}
         evidence = {**made.record["evidence"], "baseline": {"name": "default", **sure}}
         record = {
@@ -63,7 +63,7 @@ def test_a_real_cpu_of_the_name_takes_it_for_a_hint_and_not_for_an_answer(
             **{"config": dict(hint), "solver": "nest", "created": LATE},
             **{"speedup": {"default": sure}, "evidence": evidence},
         }
-        ledger.add_verdict(
+        ledger.add_decision(
             replace(made, status="banked", solver="nest", config=hint, record=record, created=LATE)
         )
         Bank.open(user_dir).rebuild(ledger)

@@ -1,4 +1,4 @@
-"""Never slower than the default: ten thousand made-up races through the test that decides."""
+"""Never slower than the default: ten thousand simulated tunings through the deciding test."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,21 +7,23 @@ from math import comb
 import numpy as np
 import pytest
 
-from skipjack.core.config import Config
-from skipjack.core.study import Budget
-from skipjack.core.trial import Candidate
-from skipjack.execute.confirm import ALPHA, confirm
+from skipjack.core import Budget, Candidate, Config
+from skipjack.execute import ALPHA, confirm
 from skipjack.interrupt import Interrupt
 from skipjack.operations import parse
 from skipjack.solvers import only_solvers
 from skipjack.testing.fake_tuning import FakeContext, FakeSolver, tiles
 from skipjack.testing.sessions import NullSession
-from skipjack.tuning import Outcome, TuneOptions
-from skipjack.tuning.decision import Contenders, Decision
-from skipjack.tuning.loaded_candidate import LoadedCandidate
-from skipjack.tuning.strategy import TuneStrategy
-from skipjack.tuning.study_run import StudyRun
-from skipjack.tuning.verdict import final_of_tuning
+from skipjack.tuning.study import (
+    Contenders,
+    Decision,
+    LoadedCandidate,
+    StudyRun,
+    TuneOptions,
+    TuneOutcome,
+    TuneStrategy,
+)
+from skipjack.tuning.study.conclusion import hold_final
 
 RACES = 10_000
 DEFAULT, WINNER = 1, 2
@@ -38,7 +40,7 @@ def race() -> Iterator[Contenders]:
         run.prepare()
         run.search()
         winner, default = (loaded(tile, kernel) for tile, kernel in ((2, WINNER), (1, DEFAULT)))
-        contenders = final_of_tuning(run)
+        contenders = hold_final(run)
         assert contenders is not None
         yield replace(contenders, winner=winner, default=default, vendors={})
 
@@ -47,8 +49,8 @@ def loaded(tile: int, kernel: int) -> LoadedCandidate:
     return LoadedCandidate(Candidate(PROBLEM, "ours", Config(tile=tile)), kernel)
 
 
-def outcome(race: Contenders, winner_ns: float, rng: np.random.Generator) -> Outcome:
-    """Of a winner that takes so long beside a default of 1000 ns, on some machine."""
+def outcome(race: Contenders, winner_ns: float, rng: np.random.Generator) -> TuneOutcome:
+    """A winner of this time next to a default of 1000 ns, on some machine."""
     session = NullSession(
         {DEFAULT: 1000.0, WINNER: winner_ns},
         rng,
@@ -66,7 +68,7 @@ def test_what_is_truly_slower_is_banked_more_seldom_than_the_stated_alpha(
     """All these winners are slower; some look faster when they win, and are tested once more."""
     rng = np.random.default_rng(7)
     slower = 1000.0 * (1.0 + np.abs(rng.normal(0.0, 0.01, RACES)))
-    losses = [ns / 1000.0 - 1.0 for ns in slower if outcome(race, ns, rng) is Outcome.BANKED]
+    losses = [ns / 1000.0 - 1.0 for ns in slower if outcome(race, ns, rng) is TuneOutcome.BANKED]
     assert _chance_of_so_few(len(losses), RACES, ALPHA) < 1e-3, len(losses)
     assert np.mean([0.0, *losses]) < 0.01
 
@@ -74,11 +76,11 @@ def test_what_is_truly_slower_is_banked_more_seldom_than_the_stated_alpha(
 def test_what_is_clearly_faster_is_banked(race: Contenders) -> None:
     rng = np.random.default_rng(11)
     outcomes = [outcome(race, 1000.0 / gain, rng) for gain in rng.uniform(1.05, 2.0, 300)]
-    assert outcomes.count(Outcome.BANKED) > 0.9 * len(outcomes)
+    assert outcomes.count(TuneOutcome.BANKED) > 0.9 * len(outcomes)
 
 
 def _chance_of_so_few(seen: int, count: int, probability: float) -> float:
-    """Of at most so many among `count`, if each happened with this probability."""
+    """The probability of at most this many among `count` events."""
     return sum(
         comb(count, k) * probability**k * (1.0 - probability) ** (count - k)
         for k in range(seen + 1)

@@ -1,4 +1,4 @@
-"""What was timed while other programs ran is shown as noisy, and nothing is banked on it."""
+"""Times from disturbed rounds are shown as noisy, and nothing is banked by them."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from skipjack.core.study import Budget
-from skipjack.execute.session import Failure
-from skipjack.execute.statistics import Block
-from skipjack.tuning import Outcome, TuneOptions, Tuner, TuneResult
+from skipjack.core import Budget
+from skipjack.execute import Block, Failure
+from skipjack.tuning import Tuner
+from skipjack.tuning.study import TuneOptions, TuneOutcome, TuneResult
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def tune(tuner: Tuner, problem: str, trials: int = 4) -> TuneResult:
 def test_a_noisy_verdict_says_so_and_banks_nothing(tuner: Tuner) -> None:
     with never_quiet(tuner):
         result = tune(tuner, "add:65536")
-    assert result.status is Outcome.NOISY
+    assert result.status is TuneOutcome.NOISY
     assert re.search(r" rounds beside (numpy|openblas|mkl|the default), so", result.reason)
     assert "close them, or give more --seconds" in result.reason
     assert result.to_json()["status"] == "noisy"
@@ -43,7 +43,7 @@ def test_a_noisy_verdict_says_so_and_banks_nothing(tuner: Tuner) -> None:
     assert bank.lookup(result.problem.key, tuner.context.device.class_key) is None
     bank.rebuild(tuner.context.ledger)
     assert bank.lookup(result.problem.key, tuner.context.device.class_key) is None
-    assert tune(tuner, "add:65536").status is not Outcome.NOISY, "once it is quiet again"
+    assert tune(tuner, "add:65536").status is not TuneOutcome.NOISY, "once it is quiet again"
 
 
 def test_what_was_banked_stays(tuner: Tuner) -> None:
@@ -52,7 +52,7 @@ def test_what_was_banked_stays(tuner: Tuner) -> None:
     before = tuner.context.bank.lookup(key, device)
     assert before is not None
     with never_quiet(tuner):
-        assert tune(tuner, key, 8).status in (Outcome.NOISY, Outcome.KEPT)
+        assert tune(tuner, key, 8).status in (TuneOutcome.NOISY, TuneOutcome.KEPT)
     assert tuner.context.bank.lookup(key, device) == before
 
 

@@ -1,4 +1,4 @@
-"""Settings that are pinned: what is searched, what is banked, what lookups give."""
+"""Pinned settings: what is searched, what is banked, what lookups return."""
 
 import pickle
 from pathlib import Path
@@ -7,15 +7,13 @@ import pytest
 
 import skipjack
 from skipjack.bank import PERF, Bank, pinned_kind
-from skipjack.core.config import Config, Value
-from skipjack.core.parameters import Parameter, ParameterSpace
-from skipjack.core.study import Budget
+from skipjack.core import Budget, Config, Parameter, ParameterSpace, Value
 from skipjack.errors import SpaceError, UsageError
-from skipjack.integrations.user_solver import ListedSpace
+from skipjack.integrations.triton.configs import ListedSpace
 from skipjack.operations import parse
 from skipjack.solvers import only_solvers, pinned_space, read_pins
 from skipjack.testing.fake_tuning import FAKE_DEVICE, FakeContext, FakeLibrary, FakeSolver, tiles
-from skipjack.tuning import Outcome, TuneOptions, TuneResult
+from skipjack.tuning.study import TuneOptions, TuneOutcome, TuneResult
 from skipjack.tuning.tuner import run_tune
 
 PROBLEM = parse("add:64")
@@ -42,7 +40,7 @@ def test_only_configs_with_the_pinned_settings_are_tried() -> None:
         result = tuned(FakeContext(costs), safe=True)
     assert {trial.config["tile"] for trial in result.trials} == {1, 2, 4}
     assert all(trial.config["safe"] is True for trial in result.trials)
-    assert result.best == Config(tile=4, safe=True) and result.status is Outcome.BANKED
+    assert result.best == Config(tile=4, safe=True) and result.status is TuneOutcome.BANKED
     assert result.pinned == {"safe": "true"} == result.to_json()["pinned"]
     assert [score.solver for score in result.solvers] == ["ours"], "the other has no such setting"
 
@@ -53,7 +51,7 @@ def test_a_pinned_result_is_banked_beside_the_best_of_all(pinned_first: bool) ->
     with only_solvers(FakeSolver("ours", TWO), FakeLibrary()):
         for pinned in (pinned_first, not pinned_first):
             result = tuned(context, safe=True) if pinned else tuned(context)
-            assert result.status is Outcome.BANKED, "a library has no settings to pin"
+            assert result.status is TuneOutcome.BANKED, "a library has no settings to pin"
             assert ("library is faster" in result.reason) is pinned
     kinds = {key[2]: entry for key, entry in context.bank.entries.items()}
     assert set(kinds) == {PERF, "perf safe=true"}
@@ -70,7 +68,7 @@ def test_a_pinned_study_is_one_of_its_own_and_goes_on() -> None:
         tuned(context, safe=True)
         again = tuned(context, safe="true")  # as it is spelled
     studies = context.ledger.studies(PROBLEM.key)
-    assert len(studies) == 2 and again.status is Outcome.KEPT and not again.trials
+    assert len(studies) == 2 and again.status is TuneOutcome.KEPT and not again.trials
 
 
 @pytest.mark.parametrize(

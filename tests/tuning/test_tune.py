@@ -1,4 +1,4 @@
-"""Tuning through the public door: results, kernels, continuing, starting over."""
+"""Tuning through the public API: results, kernels, continuing, starting over."""
 
 from pathlib import Path
 
@@ -7,11 +7,12 @@ import pytest
 
 import skipjack
 from skipjack.bank import Bank
-from skipjack.core.study import Budget
+from skipjack.core import Budget
 from skipjack.errors import ProblemError, UsageError
 from skipjack.ledger import Ledger
 from skipjack.settings import Settings
-from skipjack.tuning import Outcome, TuneOptions, Tuner, TuneResult
+from skipjack.tuning import Tuner
+from skipjack.tuning.study import TuneOptions, TuneOutcome, TuneResult
 
 MATMUL = "matmul:24x40x16"
 RNG = np.random.default_rng(0)
@@ -36,13 +37,13 @@ def test_a_result_agrees_with_itself_and_with_the_bank(first: TuneResult, tuner:
     assert first.default_ns / first.time_ns == pytest.approx(gain.ratio, rel=1e-3)
     assert first.vendor_ns is not None
     entry = tuner.context.bank.lookup(first.problem.key, tuner.context.device.class_key)
-    if first.status is Outcome.NOISY:
+    if first.status is TuneOutcome.NOISY:
         assert entry is None
         return
     assert entry is not None
-    library = first.status is Outcome.VENDOR
+    library = first.status is TuneOutcome.VENDOR
     assert entry.config == ({} if library else dict(first.best))
-    assert (gain.low > 1.0) or first.status is not Outcome.BANKED
+    assert (gain.low > 1.0) or first.status is not TuneOutcome.BANKED
 
 
 def test_its_kernel_computes(first: TuneResult) -> None:
@@ -152,7 +153,7 @@ def test_the_function_tunes_here_and_now(user_dir: Path) -> None:
     x, y = np.arange(32, dtype="f4"), np.ones(32, "f4")
     assert (result.kernel()(x, y) == x + y).all()
     known = {(e.problem, e.device_name) for e in Bank.open(user_dir).entries()}
-    enters = result.status is not Outcome.NOISY
+    enters = result.status is not TuneOutcome.NOISY
     assert known == ({("add:32:f32", result.device)} if enters else set())
     with Ledger.open(user_dir) as ledger:
         assert ledger.summary().tells == len(result.trials)

@@ -1,4 +1,4 @@
-"""A whole tuning on a GPU, a fake one: the same loop, the same ledger and bank."""
+"""A tuning on a fake GPU: the same loop, the same ledger and bank."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,20 +10,20 @@ import skipjack
 from processes import PATIENCE_S
 from skipjack import plugins
 from skipjack.bank import Bank
-from skipjack.core.study import Budget
-from skipjack.core.trial import Candidate, Status
-from skipjack.gpu.artifact import ABI
-from skipjack.gpu.opening import only_drivers
+from skipjack.core import Budget, Candidate, Status
+from skipjack.gpu import ABI
+from skipjack.gpu.discovery import only_drivers
 from skipjack.ledger import BuildRecord, CandidateKey
-from skipjack.runtime import bank_lookup
-from skipjack.runtime.checks import entry_code
-from skipjack.runtime.gpu_kernel import GpuKernel, shared_gpu
-from skipjack.runtime.shipping import banked
-from skipjack.settings import Settings
+from skipjack.runtime import banked_kernels, full_lookup
+from skipjack.runtime.checks import verified_code
+from skipjack.runtime.local_kernels import GpuKernel
+from skipjack.runtime.local_kernels.gpu_kernel import shared_gpu
+from skipjack.settings import ARTIFACTS, Settings
 from skipjack.solvers import find_solver
-from skipjack.storage import ARTIFACTS, ArtifactStore
+from skipjack.storage import ArtifactStore
 from skipjack.testing.fake_gpu import DEVICE, FakeDriver
-from skipjack.tuning import Outcome, TuneOptions, Tuner, TuneResult
+from skipjack.tuning import Tuner
+from skipjack.tuning.study import TuneOptions, TuneOutcome, TuneResult
 
 PLUGIN = Path(__file__).with_name("fake_gpu_solver.py")
 FATES = {
@@ -61,7 +61,7 @@ def test_every_config_becomes_a_trial_with_its_status(result: TuneResult) -> Non
 
 
 def test_the_fast_one_wins_and_is_banked_for_the_gpu(result: TuneResult, gpu_tuner: Tuner) -> None:
-    assert result.status is Outcome.BANKED
+    assert result.status is TuneOutcome.BANKED
     assert result.best["behaviour"] == "right"
     assert result.speedup.default.ratio == pytest.approx(3.0)
     entry = gpu_tuner.context.bank.lookup("add:4096:f32", DEVICE.class_key)
@@ -137,8 +137,8 @@ def test_what_was_not_verified_here_is_built_and_verified_by_other_processes(
         pytest.fail("it was compiled in the caller's process")
 
     monkeypatch.setattr(type(find_solver("fake_gpu")), "compile", compile_nothing)
-    monkeypatch.setattr(entry_code, "find_spec", lambda name: name)  # Triton is there
-    monkeypatch.setattr(bank_lookup, "_PATIENCE_S", PATIENCE_S)
+    monkeypatch.setattr(verified_code, "find_spec", lambda name: name)  # Triton is there
+    monkeypatch.setattr(full_lookup, "_PATIENCE_S", PATIENCE_S)
     entry = gpu_tuner.context.bank.lookup("add:4096:f32", DEVICE.class_key)
     assert entry is not None
     Bank.open(tmp_path).put(replace(entry, config={"behaviour": behaviour}))
@@ -146,7 +146,7 @@ def test_what_was_not_verified_here_is_built_and_verified_by_other_processes(
     found = skipjack.lookup("add:4096", device=DEVICE.name, settings=chosen)
     if source:
         assert isinstance(found, GpuKernel) and found.source == source
-        monkeypatch.setattr(entry_code, "find_spec", lambda name: None)
+        monkeypatch.setattr(verified_code, "find_spec", lambda name: None)
         skipjack.reload()
         again = skipjack.lookup("add:4096", device=DEVICE.name, settings=chosen, strict=True)
         assert again is not None, "it is remembered"
@@ -164,6 +164,6 @@ def test_what_ships_is_the_build_that_was_banked(
         BuildRecord("f" * 64, DEVICE.compat_key, Status.OK, other, "gpu", ABI),
         CandidateKey.of(candidate, 1),
     )
-    ((record, data),) = banked(Settings(home)).kernels
+    ((record, data),) = banked_kernels(Settings(home)).kernels
     assert (record.artifact, record.abi) == (result.code.digest, ABI)
     assert data == result.code.data

@@ -9,9 +9,7 @@ from contextlib import closing
 import pytest
 
 from skipjack.bank import FIND
-from skipjack.core.config import Config
-from skipjack.core.study import Budget
-from skipjack.core.trial import Status
+from skipjack.core import Budget, Config, Status
 from skipjack.errors import WorkerError
 from skipjack.interrupt import Interrupt
 from skipjack.operations import parse
@@ -19,14 +17,23 @@ from skipjack.solvers import only_solvers
 from skipjack.storage import MemoryArtifacts
 from skipjack.testing.fake_tuning import FakeContext, FakeLibrary, FakeSolver, tiles
 from skipjack.testing.sessions import Behaviour, FakeKernel
-from skipjack.tuning import FindResult, FindStatus, Outcome, Progress, TuneOptions, TuneResult
-from skipjack.tuning.build_queue import MissingCodeError
-from skipjack.tuning.evaluators import RoundBuilder, RoundTimer
-from skipjack.tuning.finding import run_find
-from skipjack.tuning.strategy import TuneStrategy
-from skipjack.tuning.study_run import BuiltRound, MeasuredRound, StudyRun
+from skipjack.tuning import FindResult, FindStatus
+from skipjack.tuning.find_run import run_find
+from skipjack.tuning.study import (
+    BuiltRound,
+    MeasuredRound,
+    MissingCodeError,
+    RoundBuilder,
+    RoundTimer,
+    StudyRounds,
+    TuneOptions,
+    TuneOutcome,
+    TuneProgress,
+    TuneResult,
+    TuneStrategy,
+    conclude,
+)
 from skipjack.tuning.tuner import run_tune
-from skipjack.tuning.verdict import conclude
 
 PROBLEM = parse("add:64")
 OPTIONS = TuneOptions(budget=Budget(trials=4), searcher="exhaustive")
@@ -77,61 +84,65 @@ def in_rounds(context: FakeContext) -> TuneResult:
 
 
 def build(context: FakeContext, count: int) -> BuiltRound:
-    run = StudyRun(context, PROBLEM, OPTIONS, Interrupt(), TuneStrategy(), RoundBuilder)
+    run = StudyRounds(context, PROBLEM, OPTIONS, Interrupt(), TuneStrategy(), RoundBuilder)
     with closing(run):
         return run.build(count)
 
 
 def measure(
-    context: FakeContext, interrupt: Interrupt, finish: Callable[[StudyRun], TuneResult]
+    context: FakeContext, interrupt: Interrupt, finish: Callable[[StudyRounds], TuneResult]
 ) -> MeasuredRound[TuneResult]:
     """Nothing can be built there."""
-    run = StudyRun(context, PROBLEM, OPTIONS, interrupt, TuneStrategy(), RoundTimer)
+    run = StudyRounds(context, PROBLEM, OPTIONS, interrupt, TuneStrategy(), RoundTimer)
     with closing(run):
         return run.measure(finish)
 
 
 WAYS = pytest.mark.parametrize("way", [tuned, found, in_rounds])
-FRESH: dict[str, tuple[Costs, Outcome, int]] = {
-    "faster than the default": ({3: 500.0}, Outcome.BANKED, 3),
-    "not by enough to matter": ({3: 994.0}, Outcome.RESERVED, 1),
-    "the default is the fastest": ({1: 500.0}, Outcome.RESERVED, 1),
-    "the default does not run": ({1: CRASHING, 3: 500.0}, Outcome.BANKED, 3),
-    "a library is faster": ({3: 500.0, "theirs": 300.0}, Outcome.VENDOR, 3),
+FRESH: dict[str, tuple[Costs, TuneOutcome, int]] = {
+    "faster than the default": ({3: 500.0}, TuneOutcome.BANKED, 3),
+    "not by enough to matter": ({3: 994.0}, TuneOutcome.RESERVED, 1),
+    "the default is the fastest": ({1: 500.0}, TuneOutcome.RESERVED, 1),
+    "the default does not run": ({1: CRASHING, 3: 500.0}, TuneOutcome.BANKED, 3),
+    "a library is faster": ({3: 500.0, "theirs": 300.0}, TuneOutcome.VENDOR, 3),
     "a library is faster than the default, which is the fastest config": (
         {1: 500.0, "theirs": 300.0},
-        Outcome.VENDOR,
+        TuneOutcome.VENDOR,
         1,
     ),
     "a library is faster and the default does not run": (
         {1: CRASHING, 3: 500.0, "theirs": 300.0},
-        Outcome.VENDOR,
+        TuneOutcome.VENDOR,
         3,
     ),
     "a library is faster, and only the default is disturbed": (
         {1: FakeKernel(1000.0, DISTURBED), 3: 500.0, "theirs": 300.0},
-        Outcome.VENDOR,
+        TuneOutcome.VENDOR,
         3,
     ),
-    "the default is disturbed": ({1: FakeKernel(1000.0, DISTURBED), 3: 500.0}, Outcome.NOISY, 1),
+    "the default is disturbed": (
+        {1: FakeKernel(1000.0, DISTURBED), 3: 500.0},
+        TuneOutcome.NOISY,
+        1,
+    ),
     "a near library is disturbed, the default is the fastest config": (
         {1: 500.0, "theirs": FakeKernel(600.0, DISTURBED)},
-        Outcome.NOISY,
+        TuneOutcome.NOISY,
         1,
     ),
     "a near library is disturbed, the default does not run": (
         {1: CRASHING, 3: 500.0, "theirs": FakeKernel(600.0, DISTURBED)},
-        Outcome.NOISY,
+        TuneOutcome.NOISY,
         3,
     ),
     "a near library is disturbed, the default is beaten": (
         {3: 500.0, "theirs": FakeKernel(600.0, DISTURBED)},
-        Outcome.NOISY,
+        TuneOutcome.NOISY,
         1,
     ),
     "a library far behind is disturbed": (
         {3: 500.0, "theirs": FakeKernel(9000.0, DISTURBED)},
-        Outcome.BANKED,
+        TuneOutcome.BANKED,
         3,
     ),
 }
@@ -150,62 +161,62 @@ def test_with_an_empty_bank(way: Tuned, case: str) -> None:
 def test_where_nothing_runs_the_tuning_has_failed(way: Tuned, stage: str) -> None:
     failing = FakeKernel(500.0, **{stage: Status.CRASH})  # type: ignore[arg-type]
     result = way(FakeContext(costs(dict.fromkeys(range(1, 5), failing))))
-    assert result.status is Outcome.FAILED
+    assert result.status is TuneOutcome.FAILED
     assert "no config ran" in result.reason
 
 
-HELD: dict[str, tuple[Costs, Costs, Outcome, int]] = {
-    "nothing else is faster": ({3: 500.0}, {3: 500.0}, Outcome.KEPT, 3),
-    "another is faster, but not by enough": ({3: 500.0}, {3: 500.0, 4: 497.0}, Outcome.KEPT, 3),
-    "another is faster": ({3: 500.0}, {3: 500.0, 4: 300.0}, Outcome.BANKED, 4),
-    "it does not run any more": ({3: 500.0}, {3: CRASHING, 4: 500.0}, Outcome.BANKED, 4),
+HELD: dict[str, tuple[Costs, Costs, TuneOutcome, int]] = {
+    "nothing else is faster": ({3: 500.0}, {3: 500.0}, TuneOutcome.KEPT, 3),
+    "another is faster, but not by enough": ({3: 500.0}, {3: 500.0, 4: 497.0}, TuneOutcome.KEPT, 3),
+    "another is faster": ({3: 500.0}, {3: 500.0, 4: 300.0}, TuneOutcome.BANKED, 4),
+    "it does not run any more": ({3: 500.0}, {3: CRASHING, 4: 500.0}, TuneOutcome.BANKED, 4),
     "it does not run any more, nor is anything faster than the default": (
         {3: 500.0},
         {3: CRASHING, 1: 500.0},
-        Outcome.RESERVED,
+        TuneOutcome.RESERVED,
         1,
     ),
     "it wins though everything is disturbed": (
         {3: 500.0},
         {3: 500.0, 1: FakeKernel(1000.0, DISTURBED)},
-        Outcome.KEPT,
+        TuneOutcome.KEPT,
         3,
     ),
     "it is disturbed": (
         {3: 500.0},
         {3: FakeKernel(500.0, DISTURBED), 4: 300.0},
-        Outcome.NOISY,
+        TuneOutcome.NOISY,
         3,
     ),
-    "a library is faster than it": ({3: 500.0}, {3: 500.0, "theirs": 300.0}, Outcome.VENDOR, 3),
+    "a library is faster than it": ({3: 500.0}, {3: 500.0, "theirs": 300.0}, TuneOutcome.VENDOR, 3),
     "it is a library that is not beaten": (
         {3: 500.0, "theirs": 300.0},
         {3: 500.0, "theirs": 300.0},
-        Outcome.VENDOR,
+        TuneOutcome.VENDOR,
         3,
     ),
     "it is a library that is as fast as what was built": (
         {3: 500.0, "theirs": 300.0},
         {3: 300.0, "theirs": 301.0},
-        Outcome.KEPT,
+        TuneOutcome.KEPT,
         3,
     ),
     "it is a library that another one outruns": (
         {3: 500.0, "theirs": 300.0},
         {3: 500.0, "theirs": 300.0, "others": 200.0},
-        Outcome.VENDOR,
+        TuneOutcome.VENDOR,
         3,
     ),
     "it is a library hardly slower than another one that beats what was built": (
         {3: 500.0, "theirs": 290.0},
         {3: 300.0, "theirs": 297.5, "others": 295.5},
-        Outcome.KEPT,
+        TuneOutcome.KEPT,
         3,
     ),
     "it is a library that is beaten": (
         {3: 500.0, "theirs": 300.0},
         {3: 200.0, "theirs": 300.0},
-        Outcome.BANKED,
+        TuneOutcome.BANKED,
         3,
     ),
 }
@@ -221,7 +232,7 @@ def test_with_something_in_the_bank(run: Callable[..., TuneResult], case: str) -
     context.behave(costs(now))
     result = run(context, PROBLEM, AGAIN)
     assert (result.status, result.best) == (outcome, Config(tile=tile)), result.reason
-    stays = outcome in (Outcome.KEPT, Outcome.NOISY)
+    stays = outcome in (TuneOutcome.KEPT, TuneOutcome.NOISY)
     entry = context.bank.lookup(PROBLEM.key, context.device.class_key)
     assert entry is not None and (entry == held) is (stays or "not beaten" in case)
 
@@ -231,13 +242,13 @@ def test_what_enters_the_bank_is_what_was_chosen() -> None:
         context = FakeContext(costs(given), noise=0.001)
         tuned(context)
         entry = context.bank.lookup(PROBLEM.key, context.device.class_key)
-        if outcome is Outcome.NOISY:
+        if outcome is TuneOutcome.NOISY:
             assert entry is None
             continue
-        library = outcome is Outcome.VENDOR
+        library = outcome is TuneOutcome.VENDOR
         assert entry is not None and entry.solver == ("theirs" if library else "ours")
         assert entry.config == ({} if library else {"tile": tile})
-        (verdict,) = context.ledger.verdicts(PROBLEM.key)
+        (verdict,) = context.ledger.decisions(PROBLEM.key)
         assert verdict.solver == entry.solver
 
 
@@ -253,7 +264,7 @@ def test_what_beats_the_bank_but_not_the_default_lets_the_default_in() -> None:
             lambda solver, config: 2000.0 if config["tile"] == 2 else given[solver],
         )
         result = run_tune(context, PROBLEM, named)
-    assert result.status is Outcome.RESERVED
+    assert result.status is TuneOutcome.RESERVED
     now = context.bank.lookup(PROBLEM.key, context.device.class_key)
     assert now is not None and (now.solver, now.config) == ("ours", {"tile": 1})
 
@@ -263,7 +274,7 @@ def test_an_entry_of_a_solver_that_is_not_loaded_stays() -> None:
     with only_solvers(FakeSolver("absent", tiles(4))):
         run_tune(context, PROBLEM, OPTIONS)
     result = tuned(context)
-    assert result.status is Outcome.KEPT
+    assert result.status is TuneOutcome.KEPT
     assert "absent, which is not loaded" in result.reason
 
 
@@ -277,7 +288,7 @@ def test_a_winner_that_fails_when_it_is_confirmed_is_no_result() -> None:
         return real(kernels, blocks)
 
     context.session.time = falling  # type: ignore[method-assign, assignment]
-    assert tuned(context).status is Outcome.FAILED
+    assert tuned(context).status is TuneOutcome.FAILED
 
 
 # Interrupted
@@ -286,7 +297,7 @@ def test_a_winner_that_fails_when_it_is_confirmed_is_no_result() -> None:
 def stopping(interrupt: Interrupt) -> TuneOptions:
     """Ctrl-C after the first batch."""
 
-    def observer(progress: Progress) -> None:
+    def observer(progress: TuneProgress) -> None:
         interrupt.requested = True
 
     return TuneOptions(budget=Budget(trials=4), searcher="exhaustive", observer=observer)
@@ -314,7 +325,7 @@ def test_interrupted_before_anything_ran_a_tuning_has_failed() -> None:
     interrupt = Interrupt()
     interrupt.requested = True
     result = run_tune(FakeContext(costs({})), PROBLEM, OPTIONS, interrupt)
-    assert (result.status, result.interrupted) == (Outcome.FAILED, True)
+    assert (result.status, result.interrupted) == (TuneOutcome.FAILED, True)
 
 
 def test_an_interrupted_round_tells_what_it_timed_and_leaves_the_rest_asked_for() -> None:

@@ -1,4 +1,4 @@
-"""What a bank holds is timed again after a change of compiler: renewed, or demoted."""
+"""Entries are timed again after a change of compiler: renewed, or replaced."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -7,13 +7,10 @@ from pathlib import Path
 import pytest
 
 from skipjack.bank import REPLACED, Bank, BankEntry
-from skipjack.core.config import Config
-from skipjack.core.protocol import deployed_protocol
-from skipjack.core.study import Budget
-from skipjack.core.trial import Status
+from skipjack.core import Budget, Config, Status, deployed_protocol
 from skipjack.errors import SkipjackError
 from skipjack.operations import parse
-from skipjack.runtime import why_stale
+from skipjack.runtime.local_kernels import why_stale
 from skipjack.solvers import only_solvers
 from skipjack.testing.fake_tuning import (
     COMPILER,
@@ -24,7 +21,7 @@ from skipjack.testing.fake_tuning import (
     tiles,
 )
 from skipjack.testing.sessions import Behaviour, FakeKernel
-from skipjack.tuning import Outcome, TuneOptions
+from skipjack.tuning.study import TuneOptions, TuneOutcome
 from skipjack.tuning.tuner import run_tune, run_verify
 
 PROBLEM = parse("add:64")
@@ -79,20 +76,20 @@ def test_a_stale_entry_that_is_still_the_best_is_confirmed_and_renewed(setting: 
     assert why_stale(old)
     context = setting.context({4: 400.0})
     result = run_verify(context, PROBLEM, OPTIONS)
-    assert result.status is Outcome.KEPT and result.best == Config(tile=4)
+    assert result.status is TuneOutcome.KEPT and result.best == Config(tile=4)
     (now,) = setting.bank.entries()
     assert (now.config, now.toolchain) == ({"tile": 4}, COMPILER)
     assert now.evidence[REPLACED]["met"] == "stale" and not why_stale(now)
     assert old in setting.bank.ranked(*old.key), "it stays as a prior"
     configs = {candidate.config for candidate in context.pool.built}
     assert configs <= {Config(tile=1), Config(tile=4)}, "nothing but the default is built besides"
-    assert [v.status for v in context.ledger.verdicts(PROBLEM.key)] == ["banked"]
+    assert [v.status for v in context.ledger.decisions(PROBLEM.key)] == ["banked"]
 
 
 def test_a_stale_entry_gives_way_to_the_next_best_that_is_faster_now(setting: Setting) -> None:
     setting.tuned_before(3, 4)
     result = run_verify(setting.context({3: 300.0, 4: 600.0}), PROBLEM, OPTIONS)
-    assert result.status is Outcome.BANKED
+    assert result.status is TuneOutcome.BANKED
     (now,) = setting.bank.entries()
     assert (now.config, now.toolchain) == ({"tile": 3}, COMPILER)
     assert now.evidence[REPLACED]["met"] == "slower"
@@ -111,10 +108,10 @@ def test_a_stale_entry_that_fails_or_is_slow_now_is_demoted(
 def test_a_search_renews_a_stale_entry_that_it_keeps(setting: Setting) -> None:
     setting.tuned_before(4)
     result = run_tune(setting.context({4: 400.0}), PROBLEM, OPTIONS)
-    assert result.status is Outcome.KEPT
+    assert result.status is TuneOutcome.KEPT
     assert setting.bank.entries()[0].toolchain == COMPILER
     before = setting.bank.path.read_bytes()
-    assert run_tune(setting.context({4: 400.0}), PROBLEM, OPTIONS).status is Outcome.KEPT
+    assert run_tune(setting.context({4: 400.0}), PROBLEM, OPTIONS).status is TuneOutcome.KEPT
     assert setting.bank.path.read_bytes() == before, "what is fresh is left as it is"
 
 
@@ -127,7 +124,7 @@ def test_an_entry_of_another_deployment_is_where_a_search_starts_and_no_incumben
     asked = TuneOptions(budget=Budget(trials=2), searcher="random")
     result = run_tune(context, PROBLEM, asked)
     assert Config(tile=7) in [trial.config for trial in result.trials]
-    assert result.status is not Outcome.KEPT
+    assert result.status is not TuneOutcome.KEPT
     deployments = {one.deployed: one.config for one in setting.bank.entries()}
     assert set(deployments) == {"native/hot", "eager/hot"}
 
@@ -141,10 +138,10 @@ def test_a_fresh_entry_gives_way_to_a_default_that_is_no_slower(setting: Setting
     run_tune(setting.context({4: 400.0}), PROBLEM, OPTIONS)
     context = setting.context({1: 594.0, 4: 600.0})
     result = run_verify(context, PROBLEM, OPTIONS)
-    assert result.status is Outcome.RESERVED and result.best == Config(tile=1)
+    assert result.status is TuneOutcome.RESERVED and result.best == Config(tile=1)
     (now,) = setting.bank.entries()
     assert now.config == {"tile": 1} and now.evidence[REPLACED]["met"] == "slower"
-    assert run_verify(context, PROBLEM, OPTIONS).status is Outcome.KEPT
+    assert run_verify(context, PROBLEM, OPTIONS).status is TuneOutcome.KEPT
 
 
 def test_a_fresh_entry_that_gains_less_than_it_claims_is_kept_with_new_evidence(
@@ -152,7 +149,7 @@ def test_a_fresh_entry_that_gains_less_than_it_claims_is_kept_with_new_evidence(
 ) -> None:
     run_tune(setting.context({4: 400.0}), PROBLEM, OPTIONS)
     result = run_verify(setting.context({1: 660.0, 4: 600.0}), PROBLEM, OPTIONS)
-    assert result.status is Outcome.KEPT and result.best == Config(tile=4)
+    assert result.status is TuneOutcome.KEPT and result.best == Config(tile=4)
     (now,) = setting.bank.entries()
     assert now.config == {"tile": 4} and now.speedup["default"]["ratio"] < 1.2
     assert now.evidence[REPLACED]["met"] == "again"

@@ -1,10 +1,10 @@
-"""What the commands do, as functions: options in, records out.
+"""The work of the commands as functions: options in, records out.
 
 >>> from skipjack import app
 >>> app.status(app.StatusRequest(label="resnet_2026_11"))  # doctest: +SKIP
 
-They neither print nor exit: `skipjack.cli` parses words into options, calls these functions, and
-`skipjack.report` renders what they return. Progress goes to a callback. A wrong request raises
+They neither print nor exit: `skipjack.cli` parses arguments into options and calls these functions,
+and `skipjack.report` renders what they return. Progress goes to a callback. A wrong request raises
 `UsageError`.
 """
 
@@ -14,55 +14,56 @@ from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
     from skipjack.app.bank_entries import known_entries
-    from skipjack.app.building import BuildRequest, BuildRun, build
-    from skipjack.app.comparing import CompareRequest, GatedComparison, compare
-    from skipjack.app.configuring import configured
-    from skipjack.app.engine_name import EngineName
+    from skipjack.app.configuration import EngineName, configured
     from skipjack.app.events import BatchBegun, Notice, ProblemBegun, WorkEvent, WorkObserver
-    from skipjack.app.exporting import DatabaseKind, ExportedFile, ExportOptions, export
-    from skipjack.app.finding import FindRequest, FindRun, find
+    from skipjack.app.exports import DatabaseKind, ExportedFile, ExportOptions, export
     from skipjack.app.job_status import (
         FleetOverview,
         FleetStatus,
-        Idle,
+        IdleMachines,
         JobCounts,
         JobListing,
         StatusRequest,
         status,
     )
-    from skipjack.app.problem_lists import Placement, ProblemList
-    from skipjack.app.promoting import (
+    from skipjack.app.problems import Placement, ProblemList
+    from skipjack.app.ranking import FindRequest, FindRun, find
+    from skipjack.app.release import (
+        CompareRequest,
+        GatedComparison,
         PromoteRequest,
         PromoteResult,
+        compare,
         promote,
         promotions,
         undo_promotions,
     )
-    from skipjack.app.running import (
-        QueuedRun,
+    from skipjack.app.runs import (
         RunEvent,
         RunObserver,
         RunOptions,
         RunPhase,
         RunResult,
         RunWarning,
-        SlurmOptions,
         run,
-        submit_run,
     )
-    from skipjack.app.sweeping import SweepFileRequest, SweepSettings, foresee_sweep, sweep
-    from skipjack.app.tuning import TuneRequest, TuneRun, tune
-    from skipjack.app.verifying import VerifyRequest, verify
-    from skipjack.fleet.records import JobKind
-    from skipjack.fleet.release.compare.comparing import CompareOptions, Comparison
-    from skipjack.fleet.release.compare.gates import Gate
-    from skipjack.fleet.release.export.publishing import Exported
-    from skipjack.fleet.release.formats import Alias
-    from skipjack.fleet.release.promote.gathering import Choice
-    from skipjack.fleet.release.promote.merging import Rule
-    from skipjack.fleet.release.promote.promoting import Promoted
-    from skipjack.fleet.release.promote.promotions import Promotion
-    from skipjack.fleet.states import State
+    from skipjack.app.slurm_runs import QueuedRun, SlurmOptions, submit_run
+    from skipjack.app.sweeps import SweepFileRequest, SweepSettings, forecast, sweep
+    from skipjack.app.tuning import (
+        BuildRequest,
+        BuildRun,
+        TuneRequest,
+        TuneRun,
+        VerifyRequest,
+        build,
+        tune,
+        verify,
+    )
+    from skipjack.fleet.model import JobKind, JobState
+    from skipjack.fleet.release.compare import CompareOptions, Comparison, Gate
+    from skipjack.fleet.release.export import ExportResult
+    from skipjack.fleet.release.formats import Alias, MergeRule
+    from skipjack.fleet.release.promote import Promoted, Promotion, PromotionRequest
     from skipjack.interop import NotApplicable
 
 __all__ = [
@@ -70,14 +71,13 @@ __all__ = [
     "BatchBegun",
     "BuildRequest",
     "BuildRun",
-    "Choice",
     "CompareOptions",
     "CompareRequest",
     "Comparison",
     "DatabaseKind",
     "EngineName",
     "ExportOptions",
-    "Exported",
+    "ExportResult",
     "ExportedFile",
     "FindRequest",
     "FindRun",
@@ -85,10 +85,12 @@ __all__ = [
     "FleetStatus",
     "Gate",
     "GatedComparison",
-    "Idle",
+    "IdleMachines",
     "JobCounts",
     "JobKind",
     "JobListing",
+    "JobState",
+    "MergeRule",
     "NotApplicable",
     "Notice",
     "Placement",
@@ -98,8 +100,8 @@ __all__ = [
     "PromoteResult",
     "Promoted",
     "Promotion",
+    "PromotionRequest",
     "QueuedRun",
-    "Rule",
     "RunEvent",
     "RunObserver",
     "RunOptions",
@@ -107,7 +109,6 @@ __all__ = [
     "RunResult",
     "RunWarning",
     "SlurmOptions",
-    "State",
     "StatusRequest",
     "SweepFileRequest",
     "SweepSettings",
@@ -121,7 +122,7 @@ __all__ = [
     "configured",
     "export",
     "find",
-    "foresee_sweep",
+    "forecast",
     "known_entries",
     "promote",
     "promotions",
@@ -137,57 +138,28 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "bank_entries": ("known_entries",),
-        "building": ("BuildRequest", "BuildRun", "build"),
-        "comparing": ("CompareRequest", "GatedComparison", "compare"),
-        "configuring": ("configured",),
-        "engine_name": ("EngineName",),
-        "events": ("BatchBegun", "Notice", "ProblemBegun", "WorkEvent", "WorkObserver"),
-        "exporting": ("DatabaseKind", "ExportOptions", "ExportedFile", "export"),
-        "finding": ("FindRequest", "FindRun", "find"),
+        "bank_entries": "known_entries",
+        "configuration": "EngineName configured",
+        "events": "BatchBegun Notice ProblemBegun WorkEvent WorkObserver",
+        "exports": "DatabaseKind ExportOptions ExportedFile export",
         "job_status": (
-            "FleetOverview",
-            "FleetStatus",
-            "Idle",
-            "JobCounts",
-            "JobListing",
-            "StatusRequest",
-            "status",
+            "FleetOverview FleetStatus IdleMachines JobCounts JobListing StatusRequest status"
         ),
-        "problem_lists": ("Placement", "ProblemList"),
-        "promoting": (
-            "PromoteRequest",
-            "PromoteResult",
-            "promote",
-            "promotions",
-            "undo_promotions",
+        "problems": "Placement ProblemList",
+        "ranking": "FindRequest FindRun find",
+        "release": (
+            "CompareRequest GatedComparison PromoteRequest PromoteResult compare promote "
+            "promotions undo_promotions"
         ),
-        "running": (
-            "QueuedRun",
-            "RunEvent",
-            "RunObserver",
-            "RunOptions",
-            "RunPhase",
-            "RunResult",
-            "RunWarning",
-            "SlurmOptions",
-            "run",
-            "submit_run",
-        ),
-        "skipjack.fleet.records": ("JobKind",),
-        "skipjack.fleet.release.compare.comparing": ("CompareOptions", "Comparison"),
-        "skipjack.fleet.release.compare.gates": ("Gate",),
-        "skipjack.fleet.release.export.publishing": ("Exported",),
-        "skipjack.fleet.release.formats": ("Alias",),
-        "skipjack.fleet.release.promote.gathering": ("Choice",),
-        "skipjack.fleet.release.promote.merging": ("Rule",),
-        "skipjack.fleet.release.promote.promoting": ("Promoted",),
-        "skipjack.fleet.release.promote.promotions": ("Promotion",),
-        "skipjack.fleet.states": ("State",),
-        "skipjack.interop": ("NotApplicable",),
-        "sweeping": ("SweepFileRequest", "SweepSettings", "foresee_sweep", "sweep"),
-        "tuning": ("TuneRequest", "TuneRun", "tune"),
-        "verifying": ("VerifyRequest", "verify"),
+        "runs": "RunEvent RunObserver RunOptions RunPhase RunResult RunWarning run",
+        "slurm_runs": "QueuedRun SlurmOptions submit_run",
+        "sweeps": "SweepFileRequest SweepSettings forecast sweep",
+        "tuning": "BuildRequest BuildRun TuneRequest TuneRun VerifyRequest build tune verify",
+        "skipjack.fleet.model": "JobKind JobState",
+        "skipjack.fleet.release.compare": "CompareOptions Comparison Gate",
+        "skipjack.fleet.release.export": "ExportResult",
+        "skipjack.fleet.release.formats": "Alias MergeRule",
+        "skipjack.fleet.release.promote": "Promoted Promotion PromotionRequest",
+        "skipjack.interop": "NotApplicable",
     },
 )
-"""A program that asks for the status of jobs loads no compiler."""

@@ -1,28 +1,28 @@
-"""What the bank knows of a problem."""
+"""The bank's entries of a problem."""
 
 from __future__ import annotations
 
 from skipjack.bank import Bank, BankEntry
-from skipjack.core.problem import CALLS
+from skipjack.core import CALL_OPERATION
 from skipjack.errors import SkipjackError
 
 
 def known_entries(bank: Bank, problem: str, device: str | None = None) -> list[BankEntry]:
-    """The entries of a problem, on every device or on one; `SkipjackError` if there is none.
+    """The entries of a problem, on every device or on one; `SkipjackError` if there are none.
 
-    A key as ``autotune:NAME`` stands for all calls of a decorated kernel.
+    A key such as ``autotune:NAME`` selects all calls of a decorated kernel.
     """
-    of_calls = problem.startswith(f"{CALLS}:")
+    of_calls = problem.startswith(f"{CALL_OPERATION}:")
     known = bank.entries_of(problem)
     if not known and of_calls:
         known = [one for one in bank.entries() if one.problem.startswith(f"{problem}/")]
     found = [entry for entry in known if device in (None, entry.device_name)]
     if not found and of_calls:
         raise SkipjackError(
-            f"the bank knows no call of {problem}; skipjack bank list shows the kernels it knows"
+            f"the bank has no call of {problem}; skipjack bank list lists the kernels it knows"
         )
     if not found:
         on = f" on {device}" if device else ""
         again = f"tune {problem}{f' --device {device}' if device else ''}"
-        raise SkipjackError(f"the bank knows nothing of {problem}{on}; try skipjack {again}")
+        raise SkipjackError(f"the bank has no entry for {problem}{on}; try skipjack {again}")
     return found

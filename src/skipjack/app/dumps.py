@@ -1,4 +1,4 @@
-"""``skipjack tune DIR``: what of a dump is to be tuned on this machine, and in which order."""
+"""``skipjack tune DIR``: the problems of a dump to tune on this machine, and their order."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from skipjack.errors import SkipjackError, UsageError
 from skipjack.reading import numbered
 
 if TYPE_CHECKING:
-    from skipjack.app.problem_lists import Placement
-    from skipjack.core.device import Device
+    from skipjack.app.problems import Placement
+    from skipjack.core import Device
     from skipjack.interop import Entry
     from skipjack.runtime.dumps import ValuedProblem
     from skipjack.settings import Settings
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DumpRequest:
-    """Where a dump is tuned, and how."""
+    """Where and how to tune a dump."""
 
     place: Placement
     solver: str | None = None
@@ -30,17 +30,17 @@ class DumpRequest:
 def are_dumps(texts: Sequence[str], *others: object) -> bool:
     """Whether these arguments are directories; `UsageError` if only some are.
 
-    `others` are options that say nothing about dumps, None where they are not given.
+    `others` are options that do not apply to dumps; None if they are not given.
     """
     folders = [text for text in texts if _is_folder(text)]
     for text in texts:
         is_path = text.startswith((".", "/", "~")) and not {" ", ":"} & set(text)
         if is_path and text not in folders:
             raise UsageError(
-                f"there is no directory {text}; name that of a dump, or a problem as matmul:8x8x8"
+                f"there is no directory {text}; name a dump, or a problem such as matmul:8x8x8"
             )
     if folders and len(folders) < len(texts):
-        raise UsageError(f"{folders[0]} is a dump, which is tuned by itself; leave the others out")
+        raise UsageError(f"{folders[0]} is a dump; name dumps only, or problems only")
     if folders and any(one is not None for one in others):
         raise UsageError(
             f"{folders[0]} is a dump, whose problems have shapes, dtypes, layouts and directions: "
@@ -51,7 +51,7 @@ def are_dumps(texts: Sequence[str], *others: object) -> bool:
 
 def _is_folder(text: str) -> bool:
     try:
-        return bool(text) and Path(text).is_dir()  # the path of an empty text is this directory
+        return bool(text) and Path(text).is_dir()  # Path("") is the current directory
     except (OSError, ValueError):  # a key may be longer than any path
         return False
 
@@ -63,10 +63,10 @@ def read_dumps(
     build_only: bool,
     say: Callable[[str], None],
 ) -> tuple[dict[Placement, list[Entry]], bool]:
-    """What is to be tuned of dumps, by device, and whether something of them was left out.
+    """The problems of dumps to tune, by device, and whether some were left out.
 
-    The device with the most to save is first, and so is the most valuable problem of each. `say` is
-    told what is left out and why.
+    Devices and problems with the most time to save come first. `say` gets a sentence about
+    everything that is left out.
     """
     from skipjack.runtime.dumps import DumpContents, most_valuable_first, read_dump
 
@@ -75,37 +75,37 @@ def read_dumps(
         tuple(one for each in read for one in each.problems),
         tuple(said for each in read for said in each.damaged),
     )
-    sorting = _Sorting(settings, request, build_only)
+    sorting = _DumpPlan(settings, request, build_only)
     for valued in most_valuable_first(contents, settings):
         sorting.take(valued)
     left_out = [*contents.damaged, *sorting.left_out()]
     placed = sorting.placed()
     for sentence in left_out:
         say(sentence)
-    asked = [entry for entries in placed.values() for entry in entries]
-    first = f", {asked[0]} first" if asked else ""
-    say(f"{numbered(len(asked), 'problem')} to tune{first}; known before: {sorting.tuned}")
+    requested = [entry for entries in placed.values() for entry in entries]
+    first = f", {requested[0]} first" if requested else ""
+    say(f"{numbered(len(requested), 'problem')} to tune{first}; {sorting.tuned} tuned before")
     return placed, bool(left_out)
 
 
-class _Sorting:
-    """Problems on their way to devices."""
+class _DumpPlan:
+    """Sorts the problems of dumps by device, and counts those that are left out."""
 
     def __init__(self, settings: Settings, request: DumpRequest, build_only: bool) -> None:
         self._settings, self._request, self._build_only = settings, request, build_only
         self._found: dict[Placement, dict[Entry, float]] = {}
         self._elsewhere: dict[str, int] = {}
-        """How many problems are for devices that are not here, by what to say of them."""
+        """How many problems are for other devices, by the sentence about them."""
         self._useless: list[str] = []
         self.tuned = 0
-        """Problems that a bank has, or whose search came to an end."""
+        """Problems that a bank has, or whose search is complete."""
 
     def take(self, valued: ValuedProblem) -> None:
-        """Decide about a problem."""
-        from skipjack.app.placing import check_problem, choose_device
-        from skipjack.core.protocol import deployed_protocol
+        """Assign a problem to its device, or leave it out."""
+        from skipjack.app.problems import check_problem, choose_device
+        from skipjack.core import deployed_protocol
         from skipjack.runtime.dumps import is_tuned
-        from skipjack.tuning import Limits
+        from skipjack.tuning.study import Limits
 
         place, problem = self._place(valued), valued.problem
         build_only = self._build_only
@@ -141,14 +141,14 @@ class _Sorting:
         self._elsewhere[said] = self._elsewhere.get(said, 0) + 1
 
     def placed(self) -> dict[Placement, list[Entry]]:
-        """What is to be tuned."""
+        """The problems to tune."""
         by_worth = sorted(self._found.items(), key=lambda pair: -sum(pair[1].values()))
         return {
             place: sorted(entries, key=lambda entry: -entries[entry]) for place, entries in by_worth
         }
 
     def left_out(self) -> list[str]:
-        """What is not, and why; one sentence about all that is for one other device."""
+        """A sentence for each reason why problems are left out."""
         elsewhere = [
             f"{numbered(count, 'problem')} left out: {said}"
             for said, count in self._elsewhere.items()
@@ -159,7 +159,7 @@ class _Sorting:
 def _other_class(valued: ValuedProblem, here: Device) -> str:
     dumped = valued.dumped
     return (
-        f"the dump is of device class {dumped.device_class}, and {here.name} of this machine is "
+        f"the dump is of device class {dumped.device_class}, but {here.name} of this machine is "
         f"{here.class_key}; tune it on a machine of that class, or add --device {here.name} to "
-        "tune it for this one"
+        "tune it for this device"
     )

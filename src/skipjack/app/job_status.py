@@ -1,4 +1,4 @@
-"""``status``: where the jobs of the fleet stand."""
+"""``status``: the states of the fleet's jobs."""
 
 from __future__ import annotations
 
@@ -6,36 +6,35 @@ from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from skipjack.fleet.records import Job, Label, Machine
-from skipjack.fleet.states import State
+from skipjack.fleet.model import Job, JobState, Label, Machine
 from skipjack.fleet.store import LabelSummary, Store, open_store
 from skipjack.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
 class StatusRequest:
-    """Which jobs are counted or listed. Without any choice all labels are summed up."""
+    """Which jobs to count or list. By default, all labels are summed up."""
 
     label: str | None = None
     by: tuple[str, ...] = ("state",)
-    """What jobs are counted by, as device or build_machine."""
-    state: State | None = None
+    """Columns to count by, such as device or build_machine."""
+    state: JobState | None = None
     device: str | None = None
     jobs: bool = False
     """List the jobs instead of counting them."""
     limit: int = 50
-    """Of jobs that are listed."""
+    """Maximum number of listed jobs."""
 
     @property
     def is_overview(self) -> bool:
-        """Whether no jobs were chosen."""
+        """Whether the request selects no jobs."""
         chosen = self.label is not None or self.state or self.device or self.jobs
         return not chosen and self.by == ("state",)
 
 
 @dataclass(frozen=True, slots=True)
-class Idle:
-    """The machines of the fleet, and which machines and devices get no jobs."""
+class IdleMachines:
+    """The fleet's machines, and which machines and devices get no jobs."""
 
     machines: Sequence[Machine]
     disabled: Collection[str]
@@ -43,7 +42,7 @@ class Idle:
     stopped: Sequence[str]
     """Devices that are aborted."""
     architectures: Sequence[str] = ()
-    """Those whose devices are aborted, and will be when they turn up."""
+    """Architectures all of whose devices are aborted, including future ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +52,21 @@ class FleetOverview:
     store: str
     """The URL of the database, without its password."""
     labels: Sequence[LabelSummary]
-    idle: Idle
+    idle: IdleMachines
 
 
 @dataclass(frozen=True, slots=True)
 class JobCounts:
-    """How many jobs there are of each combination of the columns' values."""
+    """The number of jobs for each combination of the columns' values."""
 
     label: Label | None
     columns: Sequence[str]
     counts: Sequence[tuple[tuple[str, ...], int]]
-    idle: Idle
+    idle: IdleMachines
 
     @property
     def total(self) -> int:
-        """Jobs of all rows."""
+        """The number of jobs in all rows."""
         return sum(count for _, count in self.counts)
 
 
@@ -89,7 +88,7 @@ def status(
 ) -> FleetStatus:
     """Count or list jobs, or sum up all labels.
 
-    The store of the settings is opened to be read, unless one that is open is given.
+    The store of the settings is opened read-only, unless an open store is given.
     """
     request = request or StatusRequest()
     opened = nullcontext(store) if store else open_store(settings=settings, to_read=True)
@@ -104,15 +103,15 @@ def status(
         return JobCounts(label, request.by, counts, _idle(known))
 
 
-def _idle(store: Store) -> Idle:
+def _idle(store: Store) -> IdleMachines:
     registered, workers = store.registrations.all(), store.machines.all()
     seen = {one.name for one in workers}
     unseen = [
-        Machine(0, one.name, aborted=one.aborted, set_aside=one.disabled_why)
+        Machine(0, one.name, aborted=one.aborted, quarantined=one.disabled_why)
         for one in registered
         if one.name not in seen
     ]
-    return Idle(
+    return IdleMachines(
         [*workers, *unseen],
         {one.name for one in registered if not one.enabled},
         store.machines.stopped_devices(),

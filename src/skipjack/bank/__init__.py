@@ -2,46 +2,72 @@
 
 from typing import TYPE_CHECKING
 
-from skipjack.bank.bank import FILE_NAME, REMOVED, Bank, Changes, next_best
-from skipjack.bank.entry import FIND, PERF, BankEntry, Key, key_of, pinned_kind
-from skipjack.bank.entry_evidence import (
-    BASELINE,
-    MASKED,
-    PINNED,
-    REPLACED,
-    Evidence,
-    KnownGain,
-    Replaced,
-)
-from skipjack.bank.entry_reading import FORMAT
-from skipjack.bank.evidence import Met, is_library, merge_entries, replacing, stronger
-from skipjack.bank.launch import EntryOrigin, LaunchData
-from skipjack.bank.layers import (
-    SYSTEM,
-    USER,
-    BankLayer,
-    forget_banks,
-    has_system,
-    layers_of,
-    system_dir_of,
-)
 from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
-    from skipjack.bank.entry_json import printed_entry
-    from skipjack.bank.kernel_db import KernelDb, KernelRecord, gain_of, write_kernel_db
-    from skipjack.bank.merging import (
+    from skipjack.bank.bank import FILE_NAME, PROJECTED, REMOVED, Bank, Changes, next_best
+    from skipjack.bank.entry import (
+        FIND,
+        FORMAT,
+        PERF,
+        BankEntry,
+        EntryOrigin,
+        Key,
+        LaunchData,
+        key_of,
+        pinned_kind,
+    )
+    from skipjack.bank.evidence import (
+        BASELINE,
+        MASKED,
+        PINNED,
+        REPLACED,
+        Evidence,
+        KnownGain,
+        Replaced,
+        number_or_none,
+    )
+    from skipjack.bank.interchange import (
+        SOURCE,
         check_processors,
         merged,
         on_device,
+        printed_entry,
         read_bank,
+        short_entry,
         union,
         write_bank,
+        write_shipped,
     )
-    from skipjack.bank.nearness import distance, nearest, size_doublings
-    from skipjack.bank.outline import Outline, family_of, processors_of
-    from skipjack.bank.shipping import SOURCE, short_entry, write_shipped
-    from skipjack.bank.staleness import Toolchain, stale_reason
+    from skipjack.bank.kernel_db import KernelDb, KernelRecord, gain_of, write_kernel_db
+    from skipjack.bank.layers import (
+        SYSTEM,
+        USER,
+        BankLayer,
+        Outline,
+        distance,
+        family_of,
+        forget_banks,
+        has_system,
+        layers_of,
+        nearest,
+        processors_of,
+        size_doublings,
+        system_dir_of,
+    )
+    from skipjack.bank.strength import (
+        ReplacementReason,
+        Toolchain,
+        claim,
+        device_evidence,
+        entry_device_names,
+        is_library,
+        lower_bound,
+        merge_entries,
+        replacing,
+        stale_reason,
+        stronger,
+    )
 
 __all__ = [
     "BASELINE",
@@ -51,6 +77,7 @@ __all__ = [
     "MASKED",
     "PERF",
     "PINNED",
+    "PROJECTED",
     "REMOVED",
     "REPLACED",
     "SOURCE",
@@ -67,12 +94,15 @@ __all__ = [
     "Key",
     "KnownGain",
     "LaunchData",
-    "Met",
     "Outline",
     "Replaced",
+    "ReplacementReason",
     "Toolchain",
     "check_processors",
+    "claim",
+    "device_evidence",
     "distance",
+    "entry_device_names",
     "family_of",
     "forget_banks",
     "gain_of",
@@ -80,10 +110,12 @@ __all__ = [
     "is_library",
     "key_of",
     "layers_of",
+    "lower_bound",
     "merge_entries",
     "merged",
     "nearest",
     "next_best",
+    "number_or_none",
     "on_device",
     "pinned_kind",
     "printed_entry",
@@ -104,13 +136,21 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "entry_json": ("printed_entry",),
-        "kernel_db": ("KernelDb", "KernelRecord", "gain_of", "write_kernel_db"),
-        "merging": ("check_processors", "merged", "on_device", "read_bank", "union", "write_bank"),
-        "nearness": ("distance", "nearest", "size_doublings"),
-        "outline": ("Outline", "family_of", "processors_of"),
-        "shipping": ("SOURCE", "short_entry", "write_shipped"),
-        "staleness": ("Toolchain", "stale_reason"),
+        "bank": "Bank Changes FILE_NAME PROJECTED REMOVED next_best",
+        "entry": "BankEntry EntryOrigin FIND FORMAT Key LaunchData PERF key_of pinned_kind",
+        "evidence": "BASELINE Evidence KnownGain MASKED PINNED REPLACED Replaced number_or_none",
+        "interchange": (
+            "SOURCE check_processors merged on_device printed_entry read_bank short_entry union "
+            "write_bank write_shipped"
+        ),
+        "kernel_db": "KernelDb KernelRecord gain_of write_kernel_db",
+        "layers": (
+            "BankLayer Outline SYSTEM USER distance family_of forget_banks has_system layers_of "
+            "nearest processors_of size_doublings system_dir_of"
+        ),
+        "strength": (
+            "ReplacementReason Toolchain claim device_evidence entry_device_names is_library "
+            "lower_bound merge_entries replacing stale_reason stronger"
+        ),
     },
 )
-"""A lookup needs none of these, nor SQLite."""

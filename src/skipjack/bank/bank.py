@@ -10,66 +10,66 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from skipjack.bank.entry import PERF, BankEntry, key_of
-from skipjack.bank.evidence import merge_entries, ranked, strength
 from skipjack.bank.file import BankFile
-from skipjack.core.protocol import DEPLOYMENTS
+from skipjack.bank.strength import merge_entries, ranked, strength
+from skipjack.core import DEPLOYMENTS
 
 if TYPE_CHECKING:
-    from skipjack.bank.merging import Entries
+    from skipjack.bank.interchange import Entries
 
-    # A program that only looks things up need not load SQLite.
+    # A program that only looks things up does not load SQLite.
     from skipjack.ledger import Ledger
 
 FILE_NAME = "bank.jsonl"
 PROJECTED = ("banked", "found")
-"""Verdicts whose records are entries: a tuning's, and a find's."""
+"""The statuses of decisions whose records are entries: of a tuning, and of a find."""
 REMOVED = "bank.jsonl.removed"
-"""Where entries go that were removed from a bank."""
+"""The file for entries that were removed from a bank."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What became of entries that were offered to a bank, by key."""
+    """What happened to entries that were added to a bank, counted by key."""
 
     new: int = 0
     replaced: int = 0
-    """The entry that was offered was timed beside the bank's, or has stronger evidence."""
+    """The added entry was timed next to the bank's, or has stronger evidence."""
     kept: int = 0
-    """The bank's entry stayed, having the stronger evidence."""
+    """The bank's entry stayed, because it has stronger evidence."""
     same: int = 0
-    """The bank had the very entry."""
+    """The bank already had the entry."""
 
     @property
     def changed(self) -> int:
-        """Entries of the bank that are new or different now."""
+        """The number of keys whose entry is new or different."""
         return self.new + self.replaced
 
     @property
     def offered(self) -> int:
-        """How many keys there was an entry for."""
+        """The number of keys for which an entry was added."""
         return self.changed + self.kept + self.same
 
 
 class Bank:
-    """What is known, in one file of a line for each entry.
+    """A file with one line for each entry.
 
-    Of a problem, a class of devices, a kind and a deployment (`skipjack.core.protocol`) there may
-    be several entries: `lookup` gives the one with the strongest evidence
-    (`skipjack.bank.evidence`), `ranked` all of them. Looking one up reads its lines alone, found by
-    an index beside the file, and costs a look at the file's date while it does not change.
+    A problem, a class of devices, a kind and a deployment (`skipjack.core.timing`) may have
+    several entries: `lookup` returns the one with the strongest evidence, `ranked` all of them (see
+    `skipjack.bank.strength`). A lookup only reads the lines of its key, found by an index next to
+    the file; while the file does not change, it costs a look at its date.
 
-    Writing takes a lock, so that of many processes none loses an entry. `put` and `add` append
-    lines; what others have displaced goes when it is half of the file. Merging, cleaning and
-    rebuilding write the file in its canonical form: sorted, each entry once, whatever the order in
-    which they came.
+    Writing takes a lock, so that no process loses an entry of another. `put` and `add` append
+    lines; replaced lines are removed when they are half of the file. Merging, cleaning and
+    rebuilding write the file in its canonical form: sorted, each entry once, in whatever order
+    entries were added.
 
     A line that cannot be read is left out with a warning, and stays in the file until the bank is
-    rebuilt; a last line that a killed writer left unfinished goes when the next is written. A file
-    with a line of a newer format is read likewise and never written (`NewerFormatError`).
+    rebuilt; an unfinished last line of a killed writer is removed with the next write. A file with
+    a line of a newer format is read in the same way and never written (`NewerFormatError`).
 
-    Of a bank that is not `writable`, being somebody else's, no index is made either.
+    A bank that is not `writable`, as one of another user, gets no index either.
     """
 
     writes: ClassVar[int] = 0
@@ -81,13 +81,13 @@ class Bank:
 
     @classmethod
     def open(cls, directory: Path) -> Bank:
-        """The bank in `directory`; without a file it is empty. Reading needs no right to write."""
+        """The bank in `directory`; empty if there is no file. Reading needs no write permission."""
         return cls(directory / FILE_NAME)
 
     def lookup(
         self, problem_key: str, device_class: str, kind: str = PERF, protocol: str | None = None
     ) -> BankEntry | None:
-        """What is known of a problem on a class of devices as it is deployed.
+        """The strongest entry of a problem for a class of devices and a deployment.
 
         `protocol` is a deployment, as ``eager/hot``, or the text of a protocol; None is the
         device's default.
@@ -98,17 +98,17 @@ class Bank:
     def ranked(
         self, problem_key: str, device_class: str, kind: str = PERF, protocol: str | None = None
     ) -> tuple[BankEntry, ...]:
-        """All that is known of it, the strongest evidence first."""
+        """All entries of a problem for a class of devices, the strongest evidence first."""
         key = key_of(problem_key, device_class, kind, protocol)
         return tuple(one.entry for one in self._file.kept(key))
 
     def priors(
         self, problem_key: str, device_class: str, protocol: str | None = None
     ) -> tuple[BankEntry, ...]:
-        """Where a search may start: what else is known of the problem, the best first.
+        """Other entries of a problem, at which a search may start, the best first.
 
-        The entries behind the strongest, and the strongest of every other deployment, which says
-        what was fast and is no answer.
+        The entries behind the strongest, and the strongest of every other deployment, which is
+        probably fast but does not answer a lookup.
         """
         own = key_of(problem_key, device_class, PERF, protocol)
         found = list(self.ranked(*own)[1:])
@@ -126,17 +126,17 @@ class Bank:
         return [entries[0] for entries in self._file.whole().entries().values()]
 
     def all_entries(self) -> Iterator[BankEntry]:
-        """Every entry of each problem, device and kind, those that others outrank included."""
+        """Every entry of each problem, device and kind, including those behind the strongest."""
         for entries in self._file.whole().entries().values():
             yield from entries
 
     def put(self, entry: BankEntry) -> Changes:
-        """Add an entry; one that is there gives way to stronger evidence, or stays."""
+        """Add an entry; it replaces one of the bank if its evidence is stronger."""
         return self.add([entry])
 
     def add(self, offered: Iterable[BankEntry]) -> Changes:
         """Add many entries at once, by the rule of `put`. They are on disk when this returns."""
-        from skipjack.bank.writing import BankWriter
+        from skipjack.bank.writer import BankWriter
 
         entries = merge_entries(offered)
         with BankWriter(self._file) as writer:
@@ -148,7 +148,7 @@ class Bank:
             new = [one for known in after.values() for one in known if id(one) not in held]
             gone = [one for known in placed.values() for one in known if id(one.entry) not in stays]
             if new and not writer.append(new, gone):
-                from skipjack.bank.merging import union
+                from skipjack.bank.interchange import union
 
                 content = self._file.whole()
                 writer.replace(union(content.entries(), after), content.bad)
@@ -156,29 +156,29 @@ class Bank:
         return _changes(before, entries, after)
 
     def merge(self, path: Path) -> Changes:
-        """Add the entries of another bank file, which is only read."""
-        from skipjack.bank.merging import read_bank
+        """Add the entries of another bank file, which is not changed."""
+        from skipjack.bank.interchange import read_bank
 
         return self.join(read_bank(path))
 
     def join(self, entries: Entries) -> Changes:
-        """Add entries that were read, and write the file in its canonical form."""
+        """Add entries of another bank, and write the file in its canonical form."""
         return self._join(lambda: entries)
 
     def clean(self, unwanted: Callable[[BankEntry], bool]) -> list[BankEntry]:
-        """Remove entries; gives those that were removed.
+        """Remove entries, and return them.
 
-        Their lines are added to the file `REMOVED` beside the bank's, which is a bank that can be
-        merged again. Those that the ledger knows come back when the bank is rebuilt, too.
+        Their lines are added to the file `REMOVED` next to the bank's, which is a bank that can be
+        merged again. Entries that are in the ledger also come back when the bank is rebuilt.
         """
-        from skipjack.bank.writing import BankWriter
+        from skipjack.bank.writer import BankWriter
 
         with BankWriter(self._file) as writer:
             content = self._file.whole()
             known = content.entries()
             gone = [one for entries in known.values() for one in entries if unwanted(one)]
             if gone:
-                writer.keep_aside((one.line.encode() for one in gone), REMOVED)
+                writer.quarantine((one.line.encode() for one in gone), REMOVED)
                 left = {id(one) for one in gone}
                 after = {
                     key: tuple(one for one in entries if id(one) not in left)
@@ -188,25 +188,26 @@ class Bank:
         return gone
 
     def rebuild(self, ledger: Ledger) -> Changes:
-        """Take in all that the ledger's verdicts say; lines that cannot be read leave the file.
+        """Add the entries of the ledger's decisions; lines that cannot be read leave the file.
 
-        What the ledger does not know, having come from other banks, stays by the rule of `put`.
-        Without a file the bank becomes what the ledger says. Lines that leave are kept beside it.
+        Entries that are not in the ledger, because they came from other banks, stay by the rule of
+        `put`. Without a file, the bank gets the entries of the ledger. Removed lines are kept in a
+        file next to it.
         """
-        # Verdicts are read under the lock: what is banked later is put into the new file.
-        return self._join(lambda: merge_entries(_verdicts(ledger)), rebuilding=True)
+        # Decisions are read under the lock: an entry that is banked later goes to the new file.
+        return self._join(lambda: merge_entries(_decided_entries(ledger)), rebuilding=True)
 
     def _join(self, offering: Callable[[], Entries], *, rebuilding: bool = False) -> Changes:
         """Add entries and write the file in its canonical form."""
-        from skipjack.bank.merging import union
-        from skipjack.bank.writing import BankWriter
+        from skipjack.bank.interchange import union
+        from skipjack.bank.writer import BankWriter
 
         with BankWriter(self._file) as writer:
             offered = offering()
             content = self._file.whole()
             before, bad = content.entries(), content.bad
             if bad and rebuilding:
-                writer.keep_aside(line.data for line in bad)
+                writer.quarantine(line.data for line in bad)
                 bad = []
             after = union(before, offered)
             Bank.writes += writer.replace(after, bad, always=rebuilding)
@@ -214,21 +215,23 @@ class Bank:
 
 
 def next_best(ledger: Ledger, entry: BankEntry) -> list[BankEntry]:
-    """What else a ledger knows for the key of an entry, the strongest evidence first."""
-    known = {one.line: one for one in _verdicts(ledger, entry.problem) if one.key == entry.key}
+    """Other entries of a ledger with the key of an entry, the strongest evidence first."""
+    known = {
+        one.line: one for one in _decided_entries(ledger, entry.problem) if one.key == entry.key
+    }
     known.pop(entry.line, None)
     return sorted(known.values(), key=lambda one: (strength(one), one.line), reverse=True)
 
 
-def _verdicts(ledger: Ledger, problem: str | None = None) -> Iterator[BankEntry]:
-    """The entries of a ledger's verdicts, without those that cannot be read."""
-    for verdict in ledger.verdicts(problem):
-        if verdict.status in PROJECTED:
+def _decided_entries(ledger: Ledger, problem: str | None = None) -> Iterator[BankEntry]:
+    """The entries of a ledger's decisions, without those that cannot be read."""
+    for decision in ledger.decisions(problem):
+        if decision.status in PROJECTED:
             try:
-                yield BankEntry.from_record(dict(verdict.record))
+                yield BankEntry.from_record(dict(decision.record))
             except ValueError as error:
                 log.warning(
-                    "left out a verdict on %s in %s: %s", verdict.problem, ledger.path, error
+                    "left out a verdict on %s in %s: %s", decision.problem, ledger.path, error
                 )
 
 

@@ -1,4 +1,4 @@
-"""What the lines of a bank say: entries, and lines that nobody can read. No I/O."""
+"""The content of a bank: entries, and lines that cannot be read. No I/O."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from skipjack.bank.entry import BankEntry, Key
-from skipjack.bank.entry_reading import NewerEntryError
-from skipjack.bank.evidence import ranked
+from skipjack.bank.entry import BankEntry, Key, NewerEntryError
 from skipjack.bank.index import Identity, IndexSummary, key_hash
+from skipjack.bank.strength import ranked
 from skipjack.errors import NewerFormatError
 from skipjack.reading import numbered
 
 
 @dataclass(frozen=True, slots=True)
-class UnreadLine:
-    """A line that is not an entry. The other lines are read all the same."""
+class UnreadableLine:
+    """A line that is not an entry. The other lines are read nevertheless."""
 
     number: int
     data: bytes
     reason: str
     newer: bool
-    """It is of a format that only a newer Skipjack knows."""
+    """Whether it is of a format that only a newer Skipjack knows."""
     offset: int = 0
 
     def __str__(self) -> str:
@@ -41,30 +40,30 @@ class PlacedEntry:
 
 @dataclass(slots=True)
 class Content:
-    """Lines that were read."""
+    """The entries of some lines."""
 
     lines: int = 0
-    """How many there are."""
+    """The number of lines."""
     placed: dict[Key, list[PlacedEntry]] = field(default_factory=dict)
-    """All entries, those that others have displaced among them."""
-    bad: list[UnreadLine] = field(default_factory=list)
+    """All entries, including those that were replaced."""
+    bad: list[UnreadableLine] = field(default_factory=list)
     torn: int | None = None
-    """Where a last line begins that was not written to its end."""
+    """The offset of an unfinished last line."""
 
     def kept(self, key: Key) -> list[PlacedEntry]:
-        """What the bank keeps of a key, the strongest first."""
+        """The entries of a key that the bank keeps, the strongest first."""
         return kept_of(self.placed.get(key, ()))
 
     def keys_of(self, problem: str) -> set[Key]:
-        """Keys of which something is known that have this problem."""
+        """The keys of this problem that have entries."""
         return {key for key in self.placed if key[0] == problem}
 
     def entries(self) -> dict[Key, tuple[BankEntry, ...]]:
-        """What the bank keeps, sorted by key."""
+        """The entries that the bank keeps, sorted by key."""
         return {key: tuple(one.entry for one in self.kept(key)) for key in sorted(self.placed)}
 
     def summary(self, identity: Identity, tail: bytes, content: bytes) -> IndexSummary:
-        """What an index says of a file of these lines."""
+        """The summary of an index of a file with these lines."""
         inode, changed_ns, size = identity
         newer = next((line for line in self.bad if line.newer), None)
         known = IndexSummary(inode, changed_ns, size, self.lines, self._dead(), len(self.bad))
@@ -76,11 +75,11 @@ class Content:
         return replace(known, tail=tail, content=content)
 
     def pairs(self) -> list[tuple[int, int]]:
-        """Hashes of keys and places of the entries that the bank keeps."""
+        """Hashes of keys and offsets of the entries that the bank keeps."""
         return [(key_hash(key), one.offset) for key in self.placed for one in self.kept(key)]
 
     def _dead(self) -> int:
-        """Bytes of lines that others have displaced."""
+        """Bytes of lines that were replaced."""
         dead = 0
         for key, placed in self.placed.items():
             if len(placed) > 1:
@@ -93,7 +92,7 @@ def _bytes(placed: Iterable[PlacedEntry]) -> int:
 
 
 def kept_of(placed: Iterable[PlacedEntry]) -> list[PlacedEntry]:
-    """What a bank keeps of the entries of one key, the strongest first."""
+    """The entries of one key that a bank keeps, the strongest first."""
     known = list(placed)
     if len(known) < 2:
         return known
@@ -104,8 +103,8 @@ def kept_of(placed: Iterable[PlacedEntry]) -> list[PlacedEntry]:
 def read_content(data: bytes, *, start: int = 0, lines: int = 0, growing: bool = False) -> Content:
     """The content of lines that follow `start` bytes and `lines` lines.
 
-    In a file that is `growing`, a last line that has no end and makes no sense is being written, or
-    its writer was killed: it is not there yet.
+    In a file that is `growing`, an invalid last line without an end is being written, or its writer
+    was killed: it does not count as a line.
     """
     content = Content(lines)
     place = 0
@@ -130,9 +129,9 @@ def read_content(data: bytes, *, start: int = 0, lines: int = 0, growing: bool =
 
 
 def laid_out(
-    entries: Mapping[Key, Iterable[BankEntry]], bad: Iterable[UnreadLine]
+    entries: Mapping[Key, Iterable[BankEntry]], bad: Iterable[UnreadableLine]
 ) -> tuple[bytes, Content]:
-    """The canonical bytes of a bank with what could not be read at its end, and their content."""
+    """The canonical bytes of a bank, with unreadable lines at the end, and their content."""
     content, parts, offset = Content(), [], 0
     for key in sorted(entries):
         for entry in entries[key]:
@@ -148,23 +147,23 @@ def laid_out(
     return b"".join(parts), content
 
 
-def bad_line(number: int, data: bytes, error: ValueError, offset: int) -> UnreadLine:
+def bad_line(number: int, data: bytes, error: ValueError, offset: int) -> UnreadableLine:
     """The record of a line that cannot be parsed."""
     reason = str(error).removeprefix("line 1: ")  # of the document that a line is
-    return UnreadLine(number, data, reason, isinstance(error, NewerEntryError), offset)
+    return UnreadableLine(number, data, reason, isinstance(error, NewerEntryError), offset)
 
 
-def refuse_newer(bad: Iterable[UnreadLine], path: Path) -> None:
-    """`NewerFormatError` if a line is of a format that is not known yet."""
+def refuse_newer(bad: Iterable[UnreadableLine], path: Path) -> None:
+    """Raise `NewerFormatError` if a line is of a newer format."""
     for line in bad:
         if line.newer:
-            raise NewerFormatError(f"{path} {line}; it was left as it is, use a newer Skipjack")
+            raise NewerFormatError(f"{path} {line}; it was not changed, use a newer Skipjack")
 
 
-def complaint(path: Path, bad: list[UnreadLine], count: int, remedy: str) -> str:
+def unreadable_warning(path: Path, bad: list[UnreadableLine], count: int, remedy: str) -> str:
     """The warning about `count` lines that are left out, with the advice that fits each cause.
 
-    `bad` has the first that cannot be read and the first of a newer format, if there are such.
+    `bad` has the first unreadable line and the first of a newer format, if there are any.
     """
     damaged = next((line for line in bad if not line.newer), None)
     newer = next((line for line in bad if line.newer), None)

@@ -1,266 +1,209 @@
-"""Which of two entries for one key a bank gives out: the one with the stronger evidence. Pure.
+"""The evidence of an entry, with a name and a type for each fact. No I/O.
 
-Times of different sessions do not compare, and a date says nothing about how fast a kernel is. What
-compares is the guaranteed gain over the default, which is the same for all solvers of a problem:
-what was confirmed to beat it does not give way to it, however slow a library was in another
-session. In rankings and older entries it is the gain over the library that was timed beside a
-kernel; where that is not known, the time.
-
-An entry that replaces another after being timed beside it is at least as strong and one generation
-later, so that it stays ahead whatever the clocks say. An entry that claims more generations than
-can be believed is refused when it is read, and at the last one a chain starts anew from a larger
-score, so that evidence can always be met by better.
-
-Gains that differ by less than the noise are equal. To round two gains by the larger spread of the
-two would make no order (a equals b, b equals c, and a beats c), so each is rounded by its own
-spread: down, to as many binary digits as the spread leaves. The result is a number that depends on
-one entry alone, so that the order is total, and binary digits are the same on every machine. A
-noisy gain loses more by it than a steady one, and a result that is slower by more than the step of
-the faster one never comes before it. Among equals the number of samples decides, then the earlier
-date (what is known stays), then the text.
-
-All of it is in the entries' own records. What a bank keeps of a key are the strongest entries of
-its candidates, at most `MOST_KEPT`: who is cut in a part has as many stronger candidates in the
-whole. So a union of banks does not depend on order, grouping or repetition, and a bank made anew
-from a ledger is the one that was written entry by entry.
+Entries may come from anyone. Facts that were not checked when a line was read
+(`skipjack.bank.entry`) are returned in their type here, or as unknown.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from enum import IntEnum, StrEnum
-from math import floor, frexp, inf, ldexp, nextafter
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any
 
-from skipjack.bank.entry import FIND, BankEntry, Key
-from skipjack.bank.entry_evidence import BASELINE, number_or_none
-from skipjack.bank.entry_reading import LARGEST_SCORE, LONGEST_CHAIN
-from skipjack.core.device import Device, name_apart
-
-MOST_KEPT = 16
-"""Entries of one key that a bank keeps."""
-SEAL = "sha256"
-"""The field of the evidence of entries that were shipped, by which damage is found."""
-_ONE_CALL = 1.25
-"""A gain that is known from one long call may be smaller by this factor."""
-_LARGEST_GAIN = LARGEST_SCORE / 2
-"""A larger one counts as this, which leaves room above it for who takes its place."""
-_FEWEST_BITS, _MOST_BITS = 3, 10
-"""Binary digits of a gain that are kept: steps of 12 to 25 %, and of 0.1 to 0.2 %."""
+REPLACED = "replaced"
+"""The field of the evidence about the bank's entry that this one replaced."""
+MASKED = "masked"
+"""The field of the evidence about features of the device that kernels did not use."""
+PINNED = "pinned"
+"""The field of the evidence with the settings that the user pinned, as texts."""
+BASELINE = "baseline"
+"""The field of the evidence of entries whose default depends only on problem and device."""
 
 
-class Grade(IntEnum):
-    """What the evidence of an entry is a comparison with."""
+@dataclass(frozen=True, slots=True)
+class KnownGain:
+    """A gain with its interval; a bound is None if there were too few pairs."""
 
-    NOTHING = 0
-    LIBRARY = 1
-    DEFAULT = 2
+    ratio: float | None
+    low: float | None
+    high: float | None
+    over: str = ""
+    """What it is a gain over, if the evidence names it."""
 
+    @classmethod
+    def read(cls, told: object) -> KnownGain | None:
+        """The gain in an entry or a job's result; None if the value is not a gain."""
+        if not isinstance(told, Mapping) or any(
+            told.get(name) is not None and not _is_number(told.get(name)) for name in _BOUNDS
+        ):
+            return None
+        ratio, low, high = (told.get(name) for name in _BOUNDS)
+        return cls(ratio, low, high, _text(told.get("name")))
 
-_GRADES = tuple(Grade)
-
-
-class Met(StrEnum):
-    """What happened to the entry that a bank held when a new verdict was made."""
-
-    SLOWER = "slower"  # timed side by side, and what replaces it is confirmed to be faster
-    FAILED = "failed"  # it does not build, run or give right results any more
-    OUTDATED = "outdated"  # its solver does not make this config any more
-    AGAIN = "again"  # timed again: the same config, or a ranking with the old one's first place
-    STALE = "stale"  # the same config was confirmed again with today's compiler and driver
-
-
-class Strength(NamedTuple):
-    """How strong evidence is; compares as a tuple."""
-
-    grade: int
-    score: float
-    """The gain that is sure; where none is confirmed the time, negative."""
-    generation: int
-    """How many entries gave way to it in a row, each after being met."""
-    samples: int
-    earlier: tuple[int, ...]
-    """Larger for an earlier date; least where there is none."""
+    def record(self) -> dict[str, float | None]:
+        """The numbers for JSON."""
+        return {"ratio": self.ratio, "low": self.low, "high": self.high}
 
 
-def strength(entry: BankEntry) -> Strength:
-    """The strength of an entry's evidence; it takes any entry that can be read."""
-    own = _own(entry)
-    inherited, generation = _inherited(entry)
-    grade, score = max(own, inherited) if inherited else own
-    earlier = tuple(-ord(letter) for letter in entry.created)
-    return Strength(grade, score, generation, entry.evidence.samples or 0, earlier)
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """The entry that was replaced; invalid values are left at their defaults."""
+
+    entry: str = ""
+    """Its digest: see `skipjack.bank.strength.digest`."""
+    solver: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    met: str = ""
+    """Why it was replaced: a `skipjack.bank.ReplacementReason`."""
+    grade: float | None = None
+    score: float | None = None
+    generation: float | None = None
 
 
-def stronger(first: BankEntry, second: BankEntry) -> BankEntry:
-    """The entry that a bank keeps of two for one key."""
-    mine, others = strength(first), strength(second)
-    if mine != others:
-        return first if mine > others else second
-    return max(first, second, key=lambda entry: entry.line)
+class Evidence(Mapping[str, Any]):
+    """An entry's evidence: the mapping of its line, with properties for its facts."""
+
+    __slots__ = ("_told",)
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self._told: Mapping[str, Any] = told._told if isinstance(told, Evidence) else dict(told)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._told[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._told)
+
+    def __len__(self) -> int:
+        return len(self._told)
+
+    def __repr__(self) -> str:
+        return f"Evidence({self._told!r})"
+
+    @property
+    def samples(self) -> int | None:
+        """The number of samples that were kept."""
+        return self._count("samples")
+
+    @property
+    def set_aside(self) -> int | None:
+        """The number of samples that were left out because the machine was disturbed."""
+        return self._count("set_aside")
+
+    @property
+    def spread(self) -> float | None:
+        """The spread of the samples as a share of the time."""
+        return number_or_none(self._told.get("spread"))
+
+    @property
+    def alpha(self) -> float | None:
+        """The error probability of the test."""
+        return number_or_none(self._told.get("alpha"))
+
+    @property
+    def min_effect(self) -> float | None:
+        """The smallest gain that the test accepted."""
+        return number_or_none(self._told.get("min_effect"))
+
+    @property
+    def study(self) -> str:
+        """The id of the search that led to it."""
+        return _text(self._told.get("study"))
+
+    @property
+    def model(self) -> str:
+        """The model of the device that it was timed on; empty in old entries."""
+        return _text(self._told.get("model"))
+
+    @property
+    def vector_bytes(self) -> int:
+        """The width of the device's vectors; 0 in old entries."""
+        width = self._told.get("vector_bytes")
+        return width if type(width) is int else 0
+
+    @property
+    def pinned(self) -> Mapping[str, str]:
+        """The settings that were pinned; empty if all were searched."""
+        told = self._told.get(PINNED)
+        return {str(k): str(v) for k, v in told.items()} if isinstance(told, Mapping) else {}
+
+    @property
+    def masked(self) -> str:
+        """Features of the device that kernels did not use; empty if they used all."""
+        return _text(self._told.get(MASKED))
+
+    @property
+    def driver(self) -> str:
+        """Name and version of the driver of the GPU that it was timed on; empty for a CPU."""
+        return _text(self._told.get("driver"))
+
+    @property
+    def ties(self) -> Sequence[Mapping[str, Any] | str]:
+        """Configs of the same solver that are ties; of a ranking, solvers."""
+        ties: Sequence[Mapping[str, Any] | str] = self._list("ties")
+        return ties
+
+    @property
+    def ranking(self) -> Sequence[Mapping[str, Any]]:
+        """The solvers of a find, fastest first and those that failed last."""
+        ranking: Sequence[Mapping[str, Any]] = self._list("ranking")
+        return ranking
+
+    @property
+    def baseline(self) -> KnownGain | None:
+        """The main gain and what it is over; None in old entries and in rankings."""
+        return KnownGain.read(self._told.get(BASELINE))
+
+    @property
+    def as_called(self) -> KnownGain | None:
+        """The gain over a library, both called from Python; None if it was not measured."""
+        return KnownGain.read(self._told.get("as_called"))
+
+    @property
+    def replaced(self) -> Replaced | None:
+        """The entry that it replaced; None if there was none."""
+        told = self._told.get(REPLACED)
+        if not told:
+            return None
+        if not isinstance(told, Mapping):
+            return Replaced()
+        config = told.get("config")
+        return Replaced(
+            _text(told.get("entry")),
+            _text(told.get("solver")),
+            config if isinstance(config, Mapping) else {},
+            _text(told.get("met")),
+            number_or_none(told.get("grade")),
+            number_or_none(told.get("score")),
+            number_or_none(told.get("generation")),
+        )
+
+    def _count(self, name: str) -> int | None:
+        number = number_or_none(self._told.get(name))
+        return None if number is None else int(number)
+
+    def _list(self, name: str) -> Sequence[Any]:
+        found = self._told.get(name)
+        return found if isinstance(found, list | tuple) else ()
 
 
-def ranked(entries: Iterable[BankEntry]) -> tuple[BankEntry, ...]:
-    """What a bank keeps of the entries of one key, the strongest first.
-
-    Of each solver, version, config and toolchain the entry with the strongest evidence, and of
-    those the first `MOST_KEPT`. So the union of two banks is the same in any order.
-    """
-    kept: dict[tuple[object, ...], BankEntry] = {}
-    for entry in entries:
-        candidate = (entry.solver, entry.solver_version, config_key(entry), entry.toolchain)
-        have = kept.get(candidate)
-        kept[candidate] = entry if have is None else stronger(have, entry)
-    if len(kept) < 2:
-        return tuple(kept.values())
-    order = sorted(kept.values(), key=lambda one: (strength(one), one.line), reverse=True)
-    return tuple(order[:MOST_KEPT])
+_BOUNDS = ("ratio", "low", "high")
 
 
-def config_key(entry: BankEntry) -> str:
-    """Equal for equal configs."""
-    return json.dumps(entry.config, sort_keys=True)
-
-
-def merge_entries(entries: Iterable[BankEntry]) -> dict[Key, tuple[BankEntry, ...]]:
-    """What a bank keeps of these, sorted by key: see `ranked`."""
-    kept: dict[Key, list[BankEntry]] = {}
-    for entry in entries:
-        kept.setdefault(entry.key, []).append(entry)
-    return {key: ranked(kept[key]) for key in sorted(kept)}
-
-
-def replacing(incumbent: BankEntry, met: Met) -> dict[str, Any]:
-    """What goes into the evidence, as `REPLACED`, of an entry that takes the incumbent's place."""
-    held = strength(incumbent)
-    score, generation = held.score, held.generation
-    if generation >= LONGEST_CHAIN:
-        score, generation = min(nextafter(score, inf), LARGEST_SCORE), 0
-    return {
-        "entry": digest(incumbent),
-        "solver": incumbent.solver,
-        "config": dict(incumbent.config),
-        "met": str(met),
-        "grade": held.grade,
-        "score": score,
-        "generation": generation,
-    }
-
-
-def device_evidence(device: Device, driver: str = "") -> dict[str, Any]:
-    """What goes into the evidence about where it was timed; a CPU has no driver."""
-    known = {"model": device.model, "vector_bytes": device.vector_bytes}
-    return {**known, "driver": driver} if driver else known
-
-
-def entry_device_names(entries: Iterable[BankEntry], *, by_class: bool = False) -> dict[str, str]:
-    """How tables name the devices of these entries, by class key: see `name_apart`."""
-    known = ((entry.device, entry.device_name, entry.evidence.vector_bytes) for entry in entries)
-    return name_apart(known, by_class=by_class)
-
-
-def digest(entry: BankEntry) -> str:
-    """A short name of exactly this entry."""
-    return hashlib.sha256(entry.line.encode()).hexdigest()[:16]
-
-
-def seal_of(entry: BankEntry) -> str:
-    """A digest of all that an entry says, without its own `SEAL`."""
-    evidence = {name: value for name, value in entry.evidence.items() if name != SEAL}
-    return digest(replace(entry, evidence=evidence))  # type: ignore[arg-type]
-
-
-def is_damaged(entry: BankEntry) -> bool:
-    """Whether it was changed since it was shipped; what was never shipped is not."""
-    seal = entry.evidence.get(SEAL)
-    return seal is not None and seal != seal_of(entry)
-
-
-def is_library(entry: BankEntry) -> bool:
-    """Whether it names a library, of which there is nothing to set and nothing to build."""
-    return not entry.config and entry.launch is None
-
-
-def sure_gain(entry: BankEntry) -> float | None:
-    """How much faster than the library it was compared with it is at least; None without one."""
-    if not entry.vendor or not entry.vendor_ns:
+def number_or_none(value: object) -> float | None:
+    """A finite number; None for anything else."""
+    if not _is_number(value):
         return None
-    if entry.solver == entry.vendor:
-        return 1.0
-    if entry.kind == FIND:
-        return lower_bound(_behind(entry, entry.vendor))
-    if is_library(entry):  # the ratios of the entry are those of the best that was built
-        return entry.vendor_ns / entry.time_ns if entry.time_ns else None
-    return lower_bound(entry.speedup.get("vendor"))
-
-
-def claim(
-    over_library: float | None, over_default: float | None, time_ns: float
-) -> tuple[int, float]:
-    """The grade and the score of a verdict by the gains that are sure."""
-    if over_default is not None:
-        return Grade.DEFAULT, min(over_default, _LARGEST_GAIN)
-    if over_library is not None:
-        return Grade.LIBRARY, min(over_library, _LARGEST_GAIN)
-    return Grade.NOTHING, -float(time_ns)
-
-
-def lower_bound(gain: object) -> float | None:
-    """The lower end of a gain's interval; None where there were too few pairs for one."""
-    if not isinstance(gain, Mapping):
+    try:
+        return float(value) if isfinite(value) else None  # type: ignore[arg-type]
+    except OverflowError:
         return None
-    low, ratio = number_or_none(gain.get("low")), number_or_none(gain.get("ratio"))
-    if low is None and ratio is not None and ratio > 0.0:
-        return ratio / _ONE_CALL
-    return low if low is not None and low > 0.0 else None
 
 
-def _behind(entry: BankEntry, solver: str) -> object:
-    """How far a solver is behind the first of a ranking."""
-    for row in entry.evidence.ranking:
-        if isinstance(row, Mapping) and row.get("solver") == solver:
-            return row.get("behind")
-    return None
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _own(entry: BankEntry) -> tuple[int, float]:
-    grade, score = claim(sure_gain(entry), _over_default(entry), entry.time_ns)
-    return grade, rounded_down(score, entry.evidence.spread)
-
-
-def rounded_down(score: float, spread: float | None) -> float:
-    """To as many binary digits as the spread leaves; as it is where no spread is known."""
-    if spread is None or spread < 0.0:
-        return score
-    digits = max(_FEWEST_BITS, min(_MOST_BITS, -frexp(spread)[1] if spread else _MOST_BITS))
-    mantissa, exponent = frexp(score)
-    return ldexp(floor(ldexp(mantissa, digits)), exponent - digits)
-
-
-def _over_default(entry: BankEntry) -> float | None:
-    """How much faster than the default it is at least; None if that is not known.
-
-    A ranking says nothing of it, and older entries are compared with a default of their own
-    solver's.
-    """
-    if entry.kind == FIND or BASELINE not in entry.evidence:
-        return None
-    if is_library(entry):  # the ratios of the entry are those of the best that was built
-        return entry.default_ns / entry.time_ns if entry.time_ns and entry.default_ns else None
-    return lower_bound(entry.speedup.get("default"))
-
-
-def _inherited(entry: BankEntry) -> tuple[tuple[int, float] | None, int]:
-    """The grade and score of the entry that it replaced, and its own generation."""
-    replaced = entry.evidence.replaced
-    if replaced is None:
-        return None, 0
-    grade, score, generation = replaced.grade, replaced.score, replaced.generation
-    if grade not in _GRADES or score is None or generation is None:
-        return None, 0
-    if score > LARGEST_SCORE or not 0 <= generation < LONGEST_CHAIN:
-        return None, 0
-    return (int(grade), score), int(generation) + 1
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,12 +1,12 @@
-"""Where the lines of each key begin in a bank's file: a hash table in a file beside it.
+"""The index of a bank's file: a hash table, in a file next to it, of where each key's lines begin.
 
-The index is never the truth. It says of which state of the bank's file it is; of another state it
-is not used. Whoever follows it reads the line that it points to and compares the key. Slots stand
-in blocks with a checksum each, and a key is found, or proven to be missing, by blocks that were
-checked. So a missing, torn or damaged index costs time; only a forged one hides an entry.
+The index is not authoritative. It names the state of the bank's file that it describes, and is not
+used for another state. A reader reads the line that it points to and compares the key. Slots are in
+blocks with a checksum each, and a key is found, or proven to be missing, by checked blocks. So a
+missing, torn or damaged index costs time; only a forged one hides an entry.
 
-Slots are on disk before the header that says so: after a power cut, too, an index that is of the
-bank's file as it is knows all of its lines.
+Slots are on disk before the header that refers to them: even after a power cut, an index of the
+present state of the bank's file knows all of its lines.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Identity = tuple[int, int, int]
 Pair = tuple[int, int]
 """The hash of a key, and where a line of this key begins."""
 Slots = list[tuple[int, int]]
-"""Hashes and places, a place being one more than where the line begins."""
+"""Hashes and places; a place is one more than the offset of the line."""
 
 _MAGIC = b"SKJBIX05"
 _NUMBERS = struct.Struct("<12q")
@@ -45,37 +45,37 @@ _SLOT = struct.Struct("<QQ")
 _KEY_BITS = 32
 _EMPTY, _DEAD = 0, 2**64 - 1
 _BLOCK = 15
-"""Slots that are read, checked and written at a time. What is of one problem stands in the block of
-its hash modulo the number of blocks, and behind a full block in the next."""
+"""Slots that are read, checked and written at a time. The slots of a problem are in the block of
+its hash modulo the number of blocks, and in the next block if that is full."""
 _BLOCK_BYTES = 256
-"""Slots and their CRC-32, which starts from the block's number, with zeros behind it. No block
-lies on two pages."""
+"""The size of slots and their CRC-32, which starts from the block's number, padded with zeros. No
+block is on two pages."""
 _FEWEST_BLOCKS = 64
 _FULL = 0.6
 _ATTEMPTS = 4
 _PAUSE_S = 0.001
 TAIL = 4096
-"""Bytes before the end that tell whether a file that has grown was only appended to."""
+"""The bytes before the end that show whether a file that has grown was only appended to."""
 UNKNOWN = b""
-"""The digest of a content that was appended to since it was taken."""
+"""In place of the digest of a file that was appended to."""
 
 
 class StaleIndexError(Exception):
-    """An index that is damaged, or points to something else than it says."""
+    """The index is damaged, or does not match the file."""
 
 
 def identity_of(status: os.stat_result) -> Identity:
-    """Of the file that was looked at."""
+    """The identity of the file with this status."""
     return status.st_ino % 2**63, status.st_mtime_ns, status.st_size
 
 
 def key_hash(key: Key) -> int:
-    """What a key is found by: the hash of its problem, then 32 bits of the whole of it."""
+    """The hash of a key: the hash of its problem, then 32 bits of the whole key."""
     return problem_hash(key[0]) << _KEY_BITS | _hash("\0".join(key))
 
 
 def problem_hash(problem: str) -> int:
-    """What all keys of a problem are found by."""
+    """The hash that all keys of a problem begin with."""
     return _hash(problem)
 
 
@@ -85,48 +85,47 @@ def _hash(text: str) -> int:
 
 
 def tail_digest(end: bytes) -> bytes:
-    """Of the last bytes of what an index covers."""
+    """The digest of the last bytes that an index covers."""
     return hashlib.blake2b(end[-TAIL:], digest_size=_TAIL_BYTES).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSummary:
-    """What an index says of the bank's file as a whole."""
+    """The header of an index: facts about the bank's file as a whole."""
 
     inode: int
     changed_ns: int
     size: int
     lines: int
     dead_bytes: int = 0
-    """Lines that others with stronger evidence have displaced: they go when the file is written
-    anew."""
+    """Bytes of replaced lines, which are removed when the file is rewritten."""
     bad: int = 0
-    """Lines that cannot be read or are of a newer format; the place and the number of the first
-    that cannot be read follow."""
+    """The number of lines that cannot be read or are of a newer format."""
     bad_at: int = -1
+    """The offset of the first line that cannot be read."""
     bad_number: int = 0
     newer_at: int = -1
-    """The first line of a format that is not known yet, and its number."""
+    """The offset of the first line of a newer format."""
     newer_number: int = 0
     slots: int = 0
     used: int = 0
-    """Slots that are not empty, those of displaced lines among them."""
+    """The number of slots that are not empty, including those of replaced lines."""
     tail: bytes = b""
     content: bytes = UNKNOWN
-    """SHA-256 of the file: by it a copy of both files is known."""
+    """SHA-256 of the file, by which a copy of both files is recognized."""
 
     @property
     def identity(self) -> Identity:
-        """The state of the file that the index is of."""
+        """The state of the file that the index describes."""
         return self.inode, self.changed_ns, self.size
 
     def at(self, identity: Identity) -> IndexSummary:
-        """The same of another state of the file."""
+        """The same summary for another state of the file."""
         inode, changed_ns, size = identity
         return replace(self, inode=inode, changed_ns=changed_ns, size=size)
 
     def pack(self) -> bytes:
-        """As the header of an index."""
+        """The bytes of the header."""
         numbers = _NUMBERS.pack(*(getattr(self, name) for name in _NUMBER_NAMES))
         known = numbers + self.tail.ljust(_TAIL_BYTES, b"\0")
         known += self.content.ljust(_DIGEST_BYTES, b"\0")
@@ -135,7 +134,7 @@ class IndexSummary:
 
     @classmethod
     def unpack(cls, data: bytes) -> IndexSummary | None:
-        """What a header says; None if the header is invalid."""
+        """The summary of a header; None if the header is invalid."""
         head, check = data[: -_CHECK.size], data[-_CHECK.size :]
         if len(data) != _HEADER_BYTES or not head.startswith(_MAGIC):
             return None
@@ -161,9 +160,9 @@ class Index:
 
     @classmethod
     def open(cls, path: Path) -> Index | None:
-        """The index in a file; None if there is none that makes sense."""
+        """The index in a file; None if there is none that is valid."""
         try:
-            # A FIFO of this name would make the program wait.
+            # Without O_NONBLOCK, opening a FIFO of this name would wait.
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:
             return None
@@ -185,12 +184,12 @@ class Index:
         return cls(path, descriptor, summary)
 
     def offsets(self, hashed: int) -> list[int]:
-        """Where lines begin whose keys have this hash; `StaleIndexError` if it is damaged."""
+        """The offsets of lines whose keys have this hash; `StaleIndexError` if it is damaged."""
         found = self._of_problem(hashed >> _KEY_BITS)
         return [place - 1 for known, place in found if known == hashed]
 
     def offsets_of_problem(self, hashed: int) -> list[int]:
-        """The same of all keys whose problem has this hash."""
+        """The offsets of lines whose problems have this hash."""
         return [place - 1 for _, place in self._of_problem(hashed)]
 
     def _of_problem(self, hashed: int) -> Iterator[tuple[int, int]]:
@@ -200,7 +199,7 @@ class Index:
                     yield found, place
 
     def _probe(self, hashed: int) -> Iterator[tuple[int, Slots]]:
-        """Blocks in which a problem may stand, each with its number. The last has an empty slot."""
+        """The blocks that may hold a problem, with their numbers. The last has an empty slot."""
         blocks = self.summary.slots // _BLOCK
         first = hashed % blocks
         for number in chain(range(first, blocks), range(first)):
@@ -212,21 +211,21 @@ class Index:
     def _block(self, number: int) -> Slots:
         for attempt in range(_ATTEMPTS):
             if attempt:
-                time.sleep(_PAUSE_S)  # a writer is in the middle of it
+                time.sleep(_PAUSE_S)  # a writer may be writing it
             data = os.pread(self._descriptor, _BLOCK_BYTES, _place(number))
             if data == _sealed(data[: _BLOCK * _SLOT.size], number):
                 return list(_SLOT.iter_unpack(data[: _BLOCK * _SLOT.size]))
         raise StaleIndexError(f"block {number} of {self.path} is damaged")
 
     def update(self, summary: IndexSummary, new: Iterable[Pair], gone: Iterable[Pair]) -> None:
-        """Note lines that were appended, and those that they displaced, as pairs of hash and place.
+        """Add appended lines and remove those that they replaced, as pairs of hash and offset.
 
-        `summary` is what is known of the file now, which is on disk.
+        `summary` describes the present file, which is on disk.
         """
         try:
             self._update(summary, list(new), set(gone))
         except StaleIndexError:
-            self.path.unlink(missing_ok=True)  # the next reader makes another
+            self.path.unlink(missing_ok=True)  # the next reader makes a new one
 
     def _update(self, summary: IndexSummary, added: list[Pair], gone: set[Pair]) -> None:
         table = self.summary.slots
@@ -237,7 +236,7 @@ class Index:
         writable = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
             if not os.path.sameopenfile(writable, self._descriptor):
-                return  # somebody made another one, which is of an older state
+                return  # another process has made an index, of an older state
             for hashed, offset in gone:
                 self._change(writable, hashed, offset + 1, _DEAD)
             for hashed, offset in added:
@@ -250,7 +249,7 @@ class Index:
             os.close(writable)
 
     def _change(self, writable: int, hashed: int, before: int, after: int) -> None:
-        """Write another place into the first slot of a hash that holds this one, or is empty."""
+        """Change the first slot that has this hash and the place `before`, or is empty."""
         for number, slots in self._probe(hashed >> _KEY_BITS):
             for at, (found, place) in enumerate(slots):
                 if place == before and (found == hashed or place == _EMPTY):
@@ -267,7 +266,7 @@ class Index:
 
 
 def write_index(path: Path, summary: IndexSummary, pairs: Iterable[Pair]) -> None:
-    """Make an index of these pairs of hash and place."""
+    """Write an index of these pairs of hash and offset."""
     known = list(pairs)
     blocks = _FEWEST_BLOCKS
     while len(known) * 3 > blocks * _BLOCK:
@@ -283,7 +282,7 @@ def write_index(path: Path, summary: IndexSummary, pairs: Iterable[Pair]) -> Non
         filled[block] += 1
     if sys.byteorder == "big":
         table.byteswap()
-    # Readers, which find indexes, do not load what writes them.
+    # Readers do not load the module that writes files.
     from skipjack.storage import atomic_write
 
     header = replace(summary, slots=blocks * _BLOCK, used=len(known)).pack()
@@ -293,7 +292,7 @@ def write_index(path: Path, summary: IndexSummary, pairs: Iterable[Pair]) -> Non
 
 
 def _sealed(slots: bytes, number: int) -> bytes:
-    """The block of this number with these slots."""
+    """The bytes of a block with these slots."""
     return (slots + _CHECK.pack(zlib.crc32(slots, number))).ljust(_BLOCK_BYTES, b"\0")
 
 

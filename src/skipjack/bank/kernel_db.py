@@ -1,9 +1,9 @@
 """Kernel databases (``.skk``): precompiled winners in one file that ships with a program.
 
-An SQLite file of format 3: ``kernels`` has a row for each problem and device, ``artifacts`` the
-machine code by its SHA-256, once for all kernels that share it. A program that opens one runs code
-from it, as from a shared library: open only what you trust. Digests are checked before code is
-given out.
+They are SQLite files of format 3: ``kernels`` has a row for each problem and device, ``artifacts``
+the machine code by its SHA-256, once for all kernels that share it. A program that opens one runs
+code from it, as from a shared library: open only files that you trust. Digests are checked before
+code is returned.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Any
 
-from skipjack.bank.entry_evidence import KnownGain
+from skipjack.bank.evidence import KnownGain
 from skipjack.errors import (
     CorruptFileError,
     MalformedError,
@@ -28,14 +28,13 @@ from skipjack.errors import (
     StorageError,
 )
 from skipjack.reading import Field, read_json
-from skipjack.storage import atomic_replacement
-from skipjack.storage.sqlite_files import connect_immutable
+from skipjack.storage import atomic_replacement, connect_immutable
 
 FORMAT = 3
-"""Since 2 a kernel of a plug-in's operation says which definition of it it computes, since 3 a
-kernel says its gain as called from Python."""
+"""Since 2, a kernel of a plug-in's operation has the digest of the operation's definition; since 3,
+a kernel has its gain as called from Python."""
 _APPLICATION = 0x534B4B31
-"""What SQLite's header says whose file it is: ``SKK1``."""
+"""The application id in SQLite's header: ``SKK1``."""
 _SCHEMA = (
     "CREATE TABLE artifacts (digest TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID",
     "CREATE TABLE kernels (problem TEXT NOT NULL, device TEXT NOT NULL, compat TEXT NOT NULL, "
@@ -50,14 +49,14 @@ class KernelRecord:
 
     problem: str
     device: str
-    """As on the command line: ``sm_90/132``."""
+    """The device as on the command line: ``sm_90/132``."""
     compat: str
-    """`Device.compat_key`: where its code can load."""
+    """`Device.compat_key`: the devices that can load its code."""
     solver: str
     solver_version: int
     config: Mapping[str, Any]
     artifact: str
-    """SHA-256 of its code."""
+    """The SHA-256 of its code."""
     symbol: str
     abi: str
     slots: tuple[str | int, ...]
@@ -65,16 +64,17 @@ class KernelRecord:
     vendor: str = ""
     vendor_ns: float | None = None
     definition: str = ""
-    """Digest of the operation's definition, if the operation is of a plug-in."""
+    """The digest of the operation's definition, if a plug-in defines the operation."""
     as_called: Mapping[str, float | None] | None = None
-    """The gain over a library, both called from Python, as ``{ratio, low, high}``; None where it
-    was not measured, as of long calls and on GPUs."""
+    """The gain over a library, both called from Python, as ``{ratio, low, high}``; None if it was
+    not measured, as for long calls and on GPUs."""
 
     @property
     def recommended(self) -> bool:
-        """Whether a caller gets at least the speed of the library that it was compared with.
+        """Whether it is at least as fast as the library that it was compared with.
 
-        By the gain as called from Python where that is known, else by the times of native calls.
+        Decided by the gain as called from Python if that is known, else by the times of native
+        calls.
         """
         called = (self.as_called or {}).get("ratio")
         if called is not None:
@@ -83,13 +83,13 @@ class KernelRecord:
 
 
 def gain_of(told: object) -> dict[str, float | None] | None:
-    """What a bank or a job says of a gain, as records keep it; None if that is no gain."""
+    """The gain in an entry or a job's result, as records keep it; None if it is not a gain."""
     gain = KnownGain.read(told)
     return gain.record() if gain and gain.ratio is not None else None
 
 
 def write_kernel_db(path: Path, kernels: Iterable[tuple[KernelRecord, bytes]]) -> int:
-    """Write a database with these kernels and their code; gives how many. All of it or nothing."""
+    """Write a database with these kernels and their code, atomically; returns their number."""
     with (
         atomic_replacement(path) as temporary,
         _sentences(path),
@@ -116,16 +116,16 @@ def _insert(connection: sqlite3.Connection, record: KernelRecord, data: bytes) -
 
 
 class KernelDb:
-    """An open database; nothing of it is changed. Several threads may use it."""
+    """An open database, which is not changed. Several threads may use it."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        """`connection` may be used by any thread."""
+        """`connection` must be usable by any thread."""
         self._connection, self.path = connection, path
         self._reading = Lock()
 
     @classmethod
     def open(cls, path: Path) -> KernelDb:
-        """`StorageError` in one sentence if it is none, damaged, or of a newer format."""
+        """Open a database; `StorageError` if it is not one, is damaged, or of a newer format."""
         if not path.is_file():
             raise MissingFileError(f"there is no kernel database {path}")
         with _sentences(path):
@@ -138,7 +138,7 @@ class KernelDb:
         return cls(connection, path)
 
     def find(self, problem: str, device: str, loadable: Sequence[str]) -> KernelRecord | None:
-        """The kernel of a problem: tuned for this device, or else for one whose code runs here.
+        """The kernel of a problem for this device, or for another one whose code runs here.
 
         `loadable` are the compat keys of such code, the best first.
         """
@@ -151,32 +151,32 @@ class KernelDb:
         return self._record(row[0]) if row else None
 
     def devices(self, problem: str) -> list[str]:
-        """The names of those that the file has a kernel of this problem for."""
+        """The names of the devices for which the file has a kernel of this problem."""
         query = "SELECT device FROM kernels WHERE problem = ? ORDER BY device"
         with _sentences(self.path), self._reading:
             return [str(name) for (name,) in self._connection.execute(query, (problem,))]
 
     def needs(self, problem: str) -> list[str]:
-        """The compat keys of the code that the file has for a problem."""
+        """The compat keys of the code for a problem."""
         query = "SELECT DISTINCT compat FROM kernels WHERE problem = ? ORDER BY compat"
         with _sentences(self.path), self._reading:
             return [str(compat) for (compat,) in self._connection.execute(query, (problem,))]
 
     def records(self) -> Iterator[KernelRecord]:
-        """All of them, by problem and device."""
+        """All kernels, sorted by problem and device."""
         with _sentences(self.path), self._reading:
             query = "SELECT record FROM kernels ORDER BY problem, device"
             found = self._connection.execute(query).fetchall()
         yield from (self._record(text) for (text,) in found)
 
     def code(self, record: KernelRecord) -> bytes:
-        """Machine code whose digest was checked."""
+        """The machine code of a kernel, after checking its digest."""
         row = self._row("SELECT data FROM artifacts WHERE digest = ?", record.artifact)
         data = row[0] if row else None
         # SQLite holds a value of any type in any column.
         if not isinstance(data, bytes) or hashlib.sha256(data).hexdigest() != record.artifact:
             raise CorruptFileError(
-                f"{self.path} is damaged: the code of {record.problem} is not what was put there; "
+                f"{self.path} is damaged: the code of {record.problem} does not match its digest; "
                 "export it again"
             )
         return data
@@ -193,7 +193,7 @@ class KernelDb:
             raise CorruptFileError(f"{self.path} is damaged: {error}; export it again") from None
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._connection.close()
 
     def __enter__(self) -> KernelDb:
@@ -211,7 +211,7 @@ class KernelDb:
 def _check(connection: sqlite3.Connection, path: Path) -> None:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if application != _APPLICATION:
-        raise StorageError(f"{path} is no kernel database")
+        raise StorageError(f"{path} is not a kernel database")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > FORMAT:
         raise NewerFormatError(
@@ -221,7 +221,7 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
 
 @contextmanager
 def _sentences(path: Path) -> Iterator[None]:
-    """What SQLite says, in one sentence."""
+    """Within the block, errors of SQLite become `CorruptFileError`."""
     try:
         yield
     except sqlite3.Error as error:

@@ -1,4 +1,4 @@
-"""``skipjack bank``: what is known."""
+"""``skipjack bank``: the best known configs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skipjack.cli.options import (
+from skipjack.cli.arguments import (
     DtypeOption,
     JsonOption,
     PluginOption,
@@ -16,7 +16,7 @@ from skipjack.cli.options import (
     device_name,
     examples,
 )
-from skipjack.cli.upkeep import (
+from skipjack.cli.bank_removal import (
     CachesOption,
     DeployedOption,
     DeviceOption,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from skipjack.bank import BankEntry, Changes
 
 app = typer.Typer(
-    help="What is known: the best config of each problem and device.",
+    help="The best known config of each problem and device.",
     epilog=examples(
         "skipjack bank list",
         "skipjack bank show matmul:192x192x192",
@@ -54,11 +54,11 @@ def list_entries(device: DeviceOption = None, json: JsonOption = False) -> None:
 
     entries = entries_on(Bank.open(load_settings().user_dir).entries(), device)
     if device and not entries:
-        raise SkipjackError(f"the bank has no entry for {device}; skipjack bank list shows all")
+        raise SkipjackError(f"the bank has no entry for {device}; skipjack bank list lists all")
     if json:
         _print_json(entries)
         return
-    from skipjack.report.bank import print_entries
+    from skipjack.report import print_entries
 
     print_entries(entries)
 
@@ -79,21 +79,21 @@ def show(
 ) -> None:
     """Show what is known about a problem, on every device or on one.
 
-    autotune:NAME shows all calls of the kernel NAME that is decorated with @skipjack.autotune.
+    autotune:NAME shows all calls of the kernel NAME, which is decorated with @skipjack.autotune.
     """
     from skipjack.bank import Bank
-    from skipjack.core.problem import CALLS
+    from skipjack.core import CALL_OPERATION
     from skipjack.operations import parse
 
     settings = settings_with(plugin)
-    of_calls = problem.startswith(f"{CALLS}:")
+    of_calls = problem.startswith(f"{CALL_OPERATION}:")
     key = problem if of_calls else parse(problem, dtype).key
     bank = Bank.open(settings.user_dir)
     found = entries_known_of(bank, key, device)
     if json:
         _print_json(found)
         return
-    from skipjack.report.bank import print_entry
+    from skipjack.report import print_entry
 
     for entry in found:
         print_entry(entry, bank.ranked(*entry.key)[1:])
@@ -115,11 +115,11 @@ def why(
     json: JsonOption = False,
     plugin: PluginOption = None,
 ) -> None:
-    """Say what a program that looks a problem up here is given, step by step, and why."""
+    """Explain step by step what a lookup of a problem returns on this machine, and why."""
     from skipjack.report import print_fields, print_json
     from skipjack.runtime import explain
 
-    told = explain(
+    explanation = explain(
         problem,
         dtype=dtype,
         device=device,
@@ -127,24 +127,24 @@ def why(
         caches=caches,
         plugins=tuple(plugin or ()),
     )
-    answer = told.decision.answer
+    answer = explanation.decision.answer
     if json:
-        print_json("bank why", told.record())
+        print_json("bank why", explanation.record())
         raise typer.Exit(0 if answer else 1)
-    typer.echo(f"{told.problem} on {told.device}, policy {told.policy}")
+    typer.echo(f"{explanation.problem} on {explanation.device}, policy {explanation.policy}")
     verdicts = {True: "answers", False: "passed over"}
-    steps = told.decision.steps
+    steps = explanation.decision.steps
     print_fields([(one.step, f"{verdicts[one.answered]}: {one.said}") for one in steps], indent=2)
-    typer.echo(f"source: {answer.source}" if answer else "nothing here can compute it")
-    if told.then:
-        typer.echo(f"policy {told.policy}: {told.then}")
+    typer.echo(f"source: {answer.source}" if answer else "no solver on this machine can compute it")
+    if explanation.then:
+        typer.echo(f"policy {explanation.policy}: {explanation.then}")
     if answer is None:
         raise typer.Exit(1)
 
 
 @app.command("rebuild", epilog=examples("skipjack bank rebuild"))
 def rebuild(json: JsonOption = False) -> None:
-    """Take in all that the ledger says, and drop lines of the bank that cannot be read."""
+    """Add the ledger's results to the bank, and drop lines of the bank that cannot be read."""
     from skipjack.bank import Bank
     from skipjack.ledger import Ledger
     from skipjack.report import print_json
@@ -157,7 +157,7 @@ def rebuild(json: JsonOption = False) -> None:
     if json:
         print_json("bank rebuild", {"entries": changes.offered, **_counts(changes)})
         return
-    typer.echo(f"{numbered(changes.offered, 'entry')} from the ledger: {_told(changes)}")
+    typer.echo(f"{numbered(changes.offered, 'entry')} from the ledger: {_changes_text(changes)}")
 
 
 @app.command("build", epilog=examples("skipjack bank build -l resnet_2026_11"))
@@ -165,11 +165,11 @@ def build(
     label: Annotated[str, typer.Option("--label", "-l", help="The label of the jobs.")],
     json: JsonOption = False,
 ) -> None:
-    """Take in what a label's finished jobs found: into the ledger, and the best into the bank."""
+    """Add results of a label's finished jobs to the ledger, and the best of them to the bank."""
     from dataclasses import asdict
 
     from skipjack.bank import Bank
-    from skipjack.fleet.projecting import project
+    from skipjack.fleet.labels import project
     from skipjack.fleet.store import open_store
     from skipjack.ledger import Ledger
     from skipjack.report import print_json
@@ -205,18 +205,19 @@ def merge(
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write their union here; one's own bank stays."),
+        typer.Option("--output", "-o", help="Write the union here, and leave your bank alone."),
     ] = None,
     device: Annotated[
         str | None,
-        typer.Option("--device", help="Only entries of this class, as znver4/1 or its class key."),
+        typer.Option("--device", help="Only entries of this class: znver4/1, or a class key."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Take in other banks' entries; of several for one problem the strongest evidence is used.
+    """Merge entries of other banks; for each problem, the entry with the strongest evidence wins.
 
-    Any order, grouping or repetition gives the same bytes. A bank of another processor is refused
-    unless --device names it; with -o, banks that share no class of devices are.
+    Merging the same banks in any order, any number of times, gives the same bytes. A bank of
+    another processor is refused unless --device names it. With -o, banks that have no device class
+    in common are refused.
     """
     from functools import reduce
 
@@ -247,20 +248,22 @@ def merge(
             return
         keys = f"{numbered(counts['keys'], 'key')} (problem, device, kind, deployment)"
         entries = numbered(counts["entries"], "entry")
-        typer.echo(f"{output} has {entries} of {listed}, for {keys}")
+        typer.echo(f"{output} has {entries} from {listed}, for {keys}")
         return
     home = user_directory(load_settings())
     bank = Bank.open(home)
     if not device:
-        own = {entry.device for entry in bank.entries()} | {one.class_key for one in devices.here()}
-        # What was once removed from this very bank comes back.
+        own = {entry.device for entry in bank.entries()} | {
+            one.class_key for one in devices.local_devices()
+        }
+        # Entries that were removed from this bank earlier may come back.
         others = {path: one for path, one in banks.items() if home not in path.resolve().parents}
         check_processors(others, own)
     changes = bank.join(reduce(union, banks.values()))
     if json:
         print_json("bank merge", {"changed": changes.changed, **_counts(changes)})
         return
-    typer.echo(f"{numbered(changes.offered, 'entry')} of {listed}: {_told(changes)}")
+    typer.echo(f"{numbered(changes.offered, 'entry')} from {listed}: {_changes_text(changes)}")
 
 
 @app.command(
@@ -270,26 +273,26 @@ def merge(
 def verify(
     problem: Annotated[
         str | None,
-        typer.Argument(help="A problem key, as matmul:192x192x192; all stale ones without."),
+        typer.Argument(help="A problem key, such as matmul:192x192x192 (all stale ones)."),
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="Most seconds for each problem (5).")
+        float | None, typer.Option(help="Time limit for each problem, in seconds (5).")
     ] = None,
     dtype: DtypeOption = None,
     device: DeviceOption = None,
     json: JsonOption = False,
     plugin: PluginOption = None,
 ) -> None:
-    """Time known configs again after a change of compiler or driver, and search nothing.
+    """Time known configs again after a change of compiler or driver; nothing is searched.
 
-    The bank's entry and the next best few are built, checked and timed beside the default and the
-    libraries. The entry is confirmed, or gives way.
+    The bank's entry and the few next best are built, checked, and timed against the default and
+    the libraries. The entry is then either confirmed or replaced.
     """
     from skipjack.app import VerifyRequest
     from skipjack.app import verify as do_verify
     from skipjack.cli.tune import finish
     from skipjack.operations import parse
-    from skipjack.report.views import TuneView
+    from skipjack.report.tuning import TuneView
 
     settings = settings_with(plugin)
     key = parse(problem, dtype).key if problem else None
@@ -326,17 +329,17 @@ app.command(
 )
 def ship(
     directories: Annotated[
-        list[Path], typer.Argument(help="User directories whose banks are taken together.")
+        list[Path], typer.Argument(help="User directories whose banks are combined.")
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The directory to write, new or of an earlier.")
+        Path, typer.Option("--output", "-o", help="The directory to write, which may exist.")
     ],
     json: JsonOption = False,
 ) -> None:
-    """Write a system bank: confirmed entries, kernels for GPUs, a manifest with digests.
+    """Write a system bank: confirmed entries, kernels for GPUs, and a manifest with digests.
 
-    Programs read it where SKIPJACK_SYSTEM_DB_PATH names its directory. Entries that are stale or
-    unconfirmed are left out. The same entries give the same bytes.
+    Programs read it if SKIPJACK_SYSTEM_DB_PATH names its directory. Stale and unconfirmed entries
+    are left out. The same entries always give the same bytes.
     """
     from dataclasses import asdict
 
@@ -351,7 +354,7 @@ def ship(
         typer.echo(sentence, err=True)
     entries, kernels = numbered(done.entries, "entry"), numbered(done.kernels, "kernel")
     devices = ", ".join(done.devices)
-    typer.echo(f"{output} has {entries} and {kernels} for {devices}, {done.bytes} bytes")
+    typer.echo(f"{output} has {entries} and {kernels} for {devices}: {done.bytes} bytes")
 
 
 def _print_json(entries: Iterable[BankEntry]) -> None:
@@ -368,7 +371,7 @@ def _counts(changes: Changes) -> dict[str, int]:
     return asdict(changes)
 
 
-def _told(changes: Changes) -> str:
+def _changes_text(changes: Changes) -> str:
     return (
         f"{changes.new} new, {changes.replaced} replaced, "
         f"{changes.kept} kept because their evidence is stronger, {changes.same} as before"

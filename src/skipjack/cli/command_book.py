@@ -1,4 +1,4 @@
-"""The commands as they describe themselves, for plans and for the tests of documents."""
+"""Descriptions of all commands, for plans and for tests of the documentation."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 import typer
 
-from skipjack.cli.parsing import BadRequest, Work, complaint_text, first_step_of
+from skipjack.cli.arguments import BadRequest, Work, complaint_text, first_step_of
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.plans.commands import Command, CommandBook, Complaint, Parameter
+from skipjack.plans import CommandBook, CommandParameter, Complaint, PlanCommand
 
 
 def command_book(app: typer.Typer) -> CommandBook:
-    """Every command of an application by its words."""
+    """All commands of an application by name."""
     # The parser's classes are not public and differ between versions; their attributes do not.
     root: Any = typer.main.get_command(app)
     return {command.name: command for command in _below(root, ())}
 
 
-def _below(parsed: Any, words: tuple[str, ...]) -> Iterator[Command]:
+def _below(parsed: Any, words: tuple[str, ...]) -> Iterator[PlanCommand]:
     if hasattr(parsed, "commands"):
         for name, child in parsed.commands.items():
             yield from _below(child, (*words, name))
@@ -31,12 +31,12 @@ def _below(parsed: Any, words: tuple[str, ...]) -> Iterator[Command]:
         name = " ".join(words)
         return _try(parsed, name, arguments) or (asking and _ask(asking, name, arguments))
 
-    yield Command(words, parameters, parse)
+    yield PlanCommand(words, parameters, parse)
 
 
-def _parameter(one: Any) -> Parameter:
+def _parameter(one: Any) -> CommandParameter:
     if one.param_type_name == "argument":
-        return Parameter(
+        return CommandParameter(
             name=one.name.replace("_", "-"),
             repeatable=one.nargs == -1,
             width=max(one.nargs, 1),
@@ -45,7 +45,7 @@ def _parameter(one: Any) -> Parameter:
     longs = [word for word in one.opts if word.startswith("--")]
     shorts = [word.lstrip("-") for word in one.opts if not word.startswith("--")]
     word = longs[0] if longs else one.opts[0]
-    return Parameter(
+    return CommandParameter(
         name=word.lstrip("-").replace("_", "-"),
         word=word,
         off_word=one.secondary_opts[0] if one.secondary_opts else "",
@@ -58,7 +58,7 @@ def _parameter(one: Any) -> Parameter:
 
 
 def _try(parsed: Any, name: str, arguments: Sequence[str]) -> Complaint | None:
-    """What the parser would say; values are converted and checked, and nothing is started."""
+    """The parser's complaint, if any; values are converted and checked, nothing is started."""
     try:
         parsed.make_context(name, list(arguments))
     except BadRequest as error:
@@ -69,7 +69,7 @@ def _try(parsed: Any, name: str, arguments: Sequence[str]) -> Complaint | None:
 
 
 def _ask(asking: Callable[..., Work], name: str, arguments: Sequence[str]) -> Complaint | None:
-    """What speaks against the request that these words become; nothing is done about it."""
+    """The complaint about the request that these arguments make, if any; nothing is started."""
     alone = typer.Typer(add_completion=False)
     alone.command()(asking)
     parsed: Any = typer.main.get_command(alone)
@@ -79,6 +79,6 @@ def _ask(asking: Callable[..., Work], name: str, arguments: Sequence[str]) -> Co
             parsed.invoke(context)
     except UsageError as error:
         return Complaint(str(error))
-    except SkipjackError:  # of this machine, as a driver that does not answer: a step may tell
+    except SkipjackError:  # this machine's state, such as a missing driver: the step will report it
         return None
     return None

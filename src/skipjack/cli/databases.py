@@ -1,4 +1,4 @@
-"""``skipjack convert-db`` and ``skipjack check-db``: databases of MIOpen, in every format."""
+"""``skipjack convert-db`` and ``skipjack check-db``: databases of MIOpen in every format."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skipjack.cli.options import JsonOption, examples
+from skipjack.cli.arguments import JsonOption, examples
 
 if TYPE_CHECKING:
-    from skipjack.interop.miopen.findings import FileReport
+    from skipjack.interop.miopen import FileReport
 
 CONVERT_EXAMPLES = examples(
     "skipjack convert-db gfx942130.HIP.fdb.txt -o same.fdb.txt",
@@ -23,49 +23,46 @@ CHECK_EXAMPLES = examples(
 )
 DeviceOption = Annotated[
     str | None,
-    typer.Option("--device", help="As gfx900/56: which one, where a file holds several."),
+    typer.Option("--device", help="The device, such as gfx900/56, if a file holds several."),
 ]
 
 
 def convert_db(
     file: Annotated[
-        Path, typer.Argument(help="A find-db, perf-db or kernel-db, as it is or as .bz2.")
+        Path, typer.Argument(help="A find-db, perf-db or kernel-db, plain or as .bz2.")
     ],
     output: Annotated[
         Path,
         typer.Option(
             "--output",
             "-o",
-            help="The file to write; its end says the format: .fdb.txt, .db.txt, .db, .kdb, "
-            ".jsonl.",
+            help="The file to write. Its suffix selects the format: .fdb.txt, .db.txt, .db, .kdb "
+            "or .jsonl.",
         ),
     ],
     values: Annotated[
-        str | None, typer.Option(help="Write all find results as current or as legacy values.")
+        str | None, typer.Option(help="Write find results as current or as legacy values.")
     ] = None,
-    keep_order: Annotated[
-        bool, typer.Option("--keep-order", help="Leave records that are not sorted as they are.")
-    ] = False,
+    keep_order: Annotated[bool, typer.Option("--keep-order", help="Do not sort records.")] = False,
     merge: Annotated[
         list[Path] | None,
-        typer.Option(help="Another file of the kind, which adds what is missing; repeat for more."),
+        typer.Option(help="Add missing records from another file of this kind; repeatable."),
     ] = None,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
     """Write a database of MIOpen in another format, or sorted.
 
-    What the other format cannot hold is listed.
+    Records that the other format cannot hold are listed.
     """
     from skipjack.errors import UsageError
-    from skipjack.interop.miopen.converting import ConvertOptions, convert
-    from skipjack.interop.miopen.value_formats import VALUES
+    from skipjack.interop.miopen import VALUE_FORMATS, ConvertOptions, convert
     from skipjack.reading import numbered
     from skipjack.report import print_json
 
-    wanted = VALUES.get(values or "")
+    wanted = VALUE_FORMATS.get(values or "")
     if values and wanted is None:
-        raise UsageError(f"--values is current or legacy, {values!r} is neither")
+        raise UsageError(f"--values is {values!r}; write current or legacy")
     if not output.absolute().parent.is_dir():
         raise UsageError(f"cannot write {output}: there is no directory {output.absolute().parent}")
     options = ConvertOptions(wanted, keep_order, device, tuple(merge or ()))
@@ -88,21 +85,20 @@ def convert_db(
 
 def check_db(
     paths: Annotated[
-        list[Path], typer.Argument(help="Database files, or directories with some in them.")
+        list[Path], typer.Argument(help="Database files, or directories that contain some.")
     ],
     limit: Annotated[
-        int, typer.Option(min=1, help="How many findings of a kind in a file are listed.")
+        int, typer.Option(min=1, help="How many findings of each kind to list for each file.")
     ] = 5,
     device: DeviceOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Look for wrong times, orphans, duplicates and damage.
+    """Check databases for wrong times, orphans, duplicates and damage.
 
-    The exit code is 1 if there are errors.
+    The exit code is 1 if errors are found.
     """
-    from skipjack.fleet.release.export.manifest import FILE_NAME
-    from skipjack.fleet.release.export.manifest_checks import manifest_reports
-    from skipjack.interop.miopen.checking import check_paths, files_to_check
+    from skipjack.fleet.release.export import FILE_NAME, manifest_reports
+    from skipjack.interop.miopen import check_paths, files_to_check
     from skipjack.reading import numbered
     from skipjack.report import print_json
 
@@ -110,7 +106,7 @@ def check_db(
     reports += manifest_reports(paths, limit=limit)
     _, others = files_to_check(paths)
     if skipped := [str(path) for path in others if path.name != FILE_NAME]:
-        text = f"not looked at, as their names are no databases': {', '.join(skipped)}"
+        text = f"skipped, as their names are not those of databases: {', '.join(skipped)}"
         typer.echo(text, err=True)
     for report in reports:
         if json:
@@ -148,7 +144,7 @@ def _fields(report: FileReport) -> dict[str, Any]:
 
 
 def _print(report: FileReport) -> None:
-    from skipjack.interop.miopen.findings import KINDS
+    from skipjack.interop.miopen import FINDING_KINDS
     from skipjack.reading import numbered
 
     what = f" ({report.database}, {numbered(report.records, 'record')})" if report.database else ""
@@ -157,7 +153,7 @@ def _print(report: FileReport) -> None:
         return
     totals = ", ".join(numbered(report.total(level), level) for level in ("error", "warning"))
     typer.echo(f"{report.file}{what}: {totals}")
-    for kind in sorted(report.counts, key=lambda name: (KINDS[name] != "error", name)):
+    for kind in sorted(report.counts, key=lambda name: (FINDING_KINDS[name] != "error", name)):
         listed = [finding for finding in report.findings if finding.kind == kind]
         for finding in listed:
             at = f":{finding.line}" if finding.line else ""

@@ -1,4 +1,4 @@
-"""``skipjack export``: what is known, in files for other programs."""
+"""``skipjack export``: results in files for other programs."""
 
 from __future__ import annotations
 
@@ -9,15 +9,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skipjack.cli.fleet.options import ArchOption, DeviceOption, UnitsOption, device_of
-from skipjack.cli.options import JsonOption, PluginOption, examples
-from skipjack.cli.parsing import Work, in_two_steps
+from skipjack.cli.arguments import (
+    ArchOption,
+    DeviceOption,
+    JsonOption,
+    PluginOption,
+    UnitsOption,
+    Work,
+    device_of,
+    examples,
+    in_two_steps,
+)
 
 if TYPE_CHECKING:
-    from skipjack.app import Alias, ExportOptions
+    from skipjack.app import ExportOptions
+    from skipjack.fleet.release.formats import Alias
 
 app = typer.Typer(
-    help="What is known, in files for other programs.",
+    help="Write results to files for other programs.",
     epilog=examples(
         "skipjack export find-db -l resnet -o out/ --format miopen",
         "skipjack export perf-db -l resnet -o out/ --format miopen --sqlite",
@@ -29,58 +38,60 @@ app = typer.Typer(
 
 
 class Backend(StrEnum):
-    """What a find-db's name says of how kernels are launched."""
+    """How kernels are launched, as given in the names of find-dbs."""
 
     HIP = "HIP"
     OPENCL = "OpenCL"
 
 
 OutputOption = Annotated[
-    Path, typer.Option("--output", "-o", help="The directory to write to; made if need be.")
+    Path, typer.Option("--output", "-o", help="The directory to write to; created if needed.")
 ]
 SourceOption = Annotated[
     str | None,
-    typer.Option("--label", "-l", help="What this label's jobs found; else what the bank knows."),
+    typer.Option("--label", "-l", help="Export what this label's jobs found (the bank)."),
 ]
 FormatOption = Annotated[
-    str, typer.Option("--format", help="Whose files: skipjack, miopen, or a plug-in's.")
+    str, typer.Option("--format", help="File format: skipjack, miopen, or a plug-in's.")
 ]
 AliasOption = Annotated[
     list[str] | None,
     typer.Option(
         "--alias",
-        help="TARGET=SOURCE, as gfx803/56=gfx900/64: write SOURCE's file for TARGET too; repeat.",
+        help="TARGET=SOURCE: write the file of SOURCE for TARGET, too; repeatable.",
     ),
 ]
 ReleaseOption = Annotated[
-    str | None, typer.Option("--release", help="Write below rel-RELEASE of the directory, as 6.2.")
+    str | None, typer.Option("--release", help="Write to the sub-folder rel-RELEASE, such as 6.2.")
 ]
 PartialOption = Annotated[
-    bool, typer.Option("--partial", help="Export what is there though jobs are not done.")
+    bool, typer.Option("--partial", help="Export although some jobs are not done.")
 ]
 ReplaceOption = Annotated[
     bool,
-    typer.Option("--replace", help="Replace files that are there and were not exported, too."),
+    typer.Option("--replace", help="Also replace files that no export wrote."),
 ]
 UserOption = Annotated[
     bool,
     typer.Option(
         "--user",
-        help="MIOpen: merge what its own jobs found into the user databases of the directory.",
+        help="MIOpen: merge results of its own solvers into the user databases there.",
     ),
 ]
 BuildOption = Annotated[
     str | None,
-    typer.Option("--build", help="With --user: of MIOpen, as 3_3_0_a85ca8a54; else the jobs'."),
+    typer.Option(
+        "--build", help="With --user: MIOpen's build, such as 3_3_0_a85ca8a54 (that of the jobs)."
+    ),
 ]
 
 SKIPJACK = "skipjack"
-"""The format that files have if none is named."""
+"""The default format."""
 
 
 @app.callback()
 def group() -> None:
-    """Files for other programs."""
+    """Write results to files for other programs."""
 
 
 @app.command(
@@ -106,17 +117,17 @@ def find_db(
     partial: PartialOption = False,
     replace: ReplaceOption = False,
     top: Annotated[
-        int | None, typer.Option(min=1, help="Solvers to keep of each problem; all by default.")
+        int | None, typer.Option(min=1, help="How many solvers of each problem to keep (all).")
     ] = None,
     backend: Annotated[
-        Backend, typer.Option(case_sensitive=False, help="MIOpen: in the names of the files.")
+        Backend, typer.Option(case_sensitive=False, help="MIOpen: the backend in file names.")
     ] = Backend.HIP,
     user: UserOption = False,
     build: BuildOption = None,
     json: JsonOption = False,
     plugin: PluginOption = None,
 ) -> Work:
-    """Write the solvers of every problem, ranked: a file for each device, and a manifest."""
+    """Write the ranked solvers of every problem: a file for each device, and a manifest."""
     from skipjack.app import DatabaseKind, ExportOptions
 
     options = ExportOptions(
@@ -151,7 +162,7 @@ def find_db(
 def perf_db(
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The directory to write to; made if need be."),
+        typer.Option("--output", "-o", help="The directory to write to; created if needed."),
     ] = None,
     label: SourceOption = None,
     form: FormatOption = SKIPJACK,
@@ -163,11 +174,11 @@ def perf_db(
     partial: PartialOption = False,
     replace: ReplaceOption = False,
     sqlite: Annotated[
-        bool, typer.Option("--sqlite", help="MIOpen: a database of SQLite instead of text.")
+        bool, typer.Option("--sqlite", help="MIOpen: write SQLite databases instead of text.")
     ] = False,
     one_file: Annotated[
         Path | None,
-        typer.Option("--one-file", help="MIOpen: one database of SQLite for all devices."),
+        typer.Option("--one-file", help="MIOpen: one SQLite database for all devices."),
     ] = None,
     user: UserOption = False,
     build: BuildOption = None,
@@ -208,12 +219,13 @@ def kernel_db(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", help="One file, as x.skk or x.kdb, or a directory for many."
+            "--output", "-o", help="One file, such as x.skk or x.kdb, or a directory for several."
         ),
     ],
     label: SourceOption = None,
     form: Annotated[
-        str | None, typer.Option("--format", help="Whose files to write; a file's name says it.")
+        str | None,
+        typer.Option("--format", help="File format; that of one file follows from its name."),
     ] = None,
     device: DeviceOption = None,
     arch: ArchOption = None,
@@ -225,7 +237,7 @@ def kernel_db(
     json: JsonOption = False,
     plugin: PluginOption = None,
 ) -> Work:
-    """Write precompiled winners, from which programs run them without compiling."""
+    """Write the compiled kernels of the winners, so that programs need not compile them."""
     from skipjack.app import DatabaseKind, ExportOptions
 
     options = ExportOptions(
@@ -243,13 +255,13 @@ def kernel_db(
 
 
 def _aliases(texts: list[str] | None) -> tuple[Alias, ...]:
-    from skipjack.app import Alias
+    from skipjack.fleet.release.formats import Alias
 
     return tuple(Alias.parse(text) for text in texts or ())
 
 
 def _export(options: ExportOptions, plugin: list[str] | None, json: bool) -> None:
     from skipjack import app as use_cases
-    from skipjack.report.fleet.export import render_export
+    from skipjack.report.fleet import render_export
 
     render_export(use_cases.export(options, plugins=tuple(plugin or ())), json)

@@ -1,4 +1,4 @@
-"""The ``skipjack`` command: a file for each command group, heavy imports only where needed."""
+"""The ``skipjack`` command: all commands in a table; heavy imports only where they are needed."""
 
 from __future__ import annotations
 
@@ -16,50 +16,22 @@ from typing import Annotated, NoReturn
 import typer
 
 import skipjack
-from skipjack.cli import (
-    bank,
-    compare,
-    databases,
-    device,
-    doctor,
-    export,
-    find,
-    grid,
-    ledger,
-    loops,
-    plans,
-    promote,
-    sweep,
-    tune,
-)
-from skipjack.cli.fleet import (
-    bundles,
-    cluster,
-    images,
-    importing,
-    jobs,
-    loading,
-    machines,
-    problems,
-    running,
-    status,
-    stopping,
-    stores,
-)
-from skipjack.cli.options import examples
-from skipjack.cli.parsing import BadRequest, CommandList, complaint_text, keep_defaults
-from skipjack.cli.programs import EXEC_EXAMPLES, REPORT_EXAMPLES, exec_program, show_report
+from skipjack.cli import bank, databases, export, ledger, machine, plans, release, sweep, tune
+from skipjack.cli.arguments import BadRequest, CommandList, complaint_text, examples, keep_defaults
+from skipjack.cli.fleet import bundles, cluster, images, jobs, load, machines, problems, runs, store
+from skipjack.cli.loops import app as loops_app
+from skipjack.cli.program import EXEC_EXAMPLES, REPORT_EXAMPLES, exec_program, show_report
 from skipjack.errors import SkipjackError
-from skipjack.report.escaping import escaping, spell_plainly
+from skipjack.report import escaped_output, use_plain_characters
 from skipjack.settings import LOG_LEVELS, load_settings
 
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
+"""Exit code after Ctrl-C, as in shells."""
 MEASURING = {"tune", "find", "sweep", "grid", "run", "bundle"}
-"""Commands after which something is in the ledger or the store."""
+"""Commands that keep their results in the ledger or the store."""
 OBJECTS_BETWEEN_COLLECTIONS = 50_000
-"""Python looks for garbage every 700 objects; modules are loaded faster where it seldom does, for
-what they make stays."""
+"""By default, Python collects garbage every 700 objects. Modules load faster if it does so seldom,
+as almost all objects that they create stay alive."""
 
 app = typer.Typer(
     name="skipjack",
@@ -75,20 +47,20 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion=False,
-    # Colour is on so that click drops no escape sequence: `escaping` shows each, in a pipe as well.
+    # Color is on so that click keeps escape sequences: `escaped_output` shows them in pipes, too.
     context_settings={"help_option_names": ["-h", "--help"], "color": True},
 )
 
 
 class _Task(StrEnum):
-    """What commands are for, as the help lists them."""
+    """The sections of the help."""
 
     TUNE = "Tune a problem or a benchmark"
     PROGRAMS = "Run programs with tuned kernels"
-    KNOWN = "See, share and export what is known"
-    MACHINE = "Look at this machine"
+    KNOWN = "See, share and export results"
+    MACHINE = "Inspect this machine"
     FLEET = "Tune with many machines"
-    RELEASE = "Release what a fleet found"
+    RELEASE = "Release results of a fleet"
 
 
 def _command(
@@ -101,12 +73,12 @@ def _group(task: _Task, name: str, group: typer.Typer) -> None:
     app.add_typer(group, name=name, cls=CommandList, rich_help_panel=task)
 
 
-_command(_Task.TUNE, "tune", tune.tune, tune.EXAMPLES)
-_command(_Task.TUNE, "find", find.find, find.EXAMPLES)
-_command(_Task.TUNE, "sweep", sweep.sweep, sweep.EXAMPLES)
-_command(_Task.TUNE, "grid", grid.grid, grid.EXAMPLES)
-_group(_Task.TUNE, "loops", loops.app)
-# What stands behind the program is the program's.
+_command(_Task.TUNE, "tune", tune.tune, tune.TUNE_EXAMPLES)
+_command(_Task.TUNE, "find", tune.find, tune.FIND_EXAMPLES)
+_command(_Task.TUNE, "sweep", sweep.sweep, sweep.SWEEP_EXAMPLES)
+_command(_Task.TUNE, "grid", sweep.grid, sweep.GRID_EXAMPLES)
+_group(_Task.TUNE, "loops", loops_app)
+# Arguments after the program are the program's.
 _its_own = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 _command(_Task.PROGRAMS, "exec", exec_program, EXEC_EXAMPLES, **_its_own)
 _command(_Task.PROGRAMS, "report", show_report, REPORT_EXAMPLES)
@@ -115,26 +87,26 @@ _group(_Task.KNOWN, "ledger", ledger.app)
 _group(_Task.KNOWN, "export", export.app)
 _command(_Task.KNOWN, "convert-db", databases.convert_db, databases.CONVERT_EXAMPLES)
 _command(_Task.KNOWN, "check-db", databases.check_db, databases.CHECK_EXAMPLES)
-_command(_Task.MACHINE, "device", device.device, device.EXAMPLES)
-_command(_Task.MACHINE, "doctor", doctor.doctor, doctor.EXAMPLES)
-_command(_Task.MACHINE, "limits", doctor.limits, doctor.LIMITS_EXAMPLES)
-_command(_Task.FLEET, "import", importing.import_problems, importing.EXAMPLES)
-_command(_Task.FLEET, "load", loading.load, loading.EXAMPLES)
-_command(_Task.FLEET, "run", running.run, running.EXAMPLES)
-_command(_Task.FLEET, "status", status.status, status.EXAMPLES)
+_command(_Task.MACHINE, "device", machine.device, machine.DEVICE_EXAMPLES)
+_command(_Task.MACHINE, "doctor", machine.doctor, machine.DOCTOR_EXAMPLES)
+_command(_Task.MACHINE, "limits", machine.limits, machine.LIMITS_EXAMPLES)
+_command(_Task.FLEET, "import", problems.import_problems, problems.IMPORT_EXAMPLES)
+_command(_Task.FLEET, "load", load.load, load.EXAMPLES)
+_command(_Task.FLEET, "run", runs.run, runs.EXAMPLES)
+_command(_Task.FLEET, "status", jobs.status, jobs.STATUS_EXAMPLES)
 _group(_Task.FLEET, "job", jobs.app)
 _command(_Task.FLEET, "reset", jobs.reset, jobs.RESET_EXAMPLES)
-_command(_Task.FLEET, "abort", stopping.abort, stopping.ABORT_EXAMPLES)
-_command(_Task.FLEET, "resume", stopping.resume, stopping.RESUME_EXAMPLES)
+_command(_Task.FLEET, "abort", jobs.abort, jobs.ABORT_EXAMPLES)
+_command(_Task.FLEET, "resume", jobs.resume, jobs.RESUME_EXAMPLES)
 _group(_Task.FLEET, "machine", machines.app)
 _group(_Task.FLEET, "fleet", cluster.app)
 _group(_Task.FLEET, "image", images.app)
 _group(_Task.FLEET, "bundle", bundles.app)
-_group(_Task.FLEET, "store", stores.app)
+_group(_Task.FLEET, "store", store.app)
 _group(_Task.FLEET, "problems", problems.app)
 _group(_Task.FLEET, "plan", plans.app)
-_command(_Task.RELEASE, "compare", compare.compare, compare.EXAMPLES)
-_command(_Task.RELEASE, "promote", promote.promote, promote.EXAMPLES)
+_command(_Task.RELEASE, "compare", release.compare, release.COMPARE_EXAMPLES)
+_command(_Task.RELEASE, "promote", release.promote, release.PROMOTE_EXAMPLES)
 
 
 def _show_version(wanted: bool) -> None:
@@ -156,13 +128,13 @@ def main(
         ),
     ] = False,
 ) -> None:
-    """Options that stand before the command."""
+    """Options that precede the command."""
     set_log_level(log_level)
 
 
 def set_log_level(log_level: str | None) -> None:
-    """Send log lines to standard error from this level on."""
-    # First: settings may have something to say.
+    """Log to standard error from this level on."""
+    # First, as loading the settings may log something.
     logging.basicConfig(
         format="skipjack: %(levelname)s: %(message)s", stream=sys.stderr, force=True
     )
@@ -171,14 +143,14 @@ def set_log_level(log_level: str | None) -> None:
 
 
 def run() -> None:
-    """Run the command; one sentence and an exit code for everything that goes wrong."""
+    """Run the command; every failure becomes one sentence and an exit code."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, *gc.get_threshold()[1:])
-    # Python looks through all objects for garbage as it ends: 0.18 s where SQLAlchemy was loaded.
+    # Otherwise Python collects garbage at exit, which takes 0.18 s if SQLAlchemy was loaded.
     atexit.register(gc.freeze)
     _open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
-        spell_plainly(stream)
-    with escaping():
+        use_plain_characters(stream)
+    with escaped_output():
         _run_command()
 
 
@@ -196,7 +168,7 @@ def _run_command() -> NoReturn:
         logging.getLogger(__name__).debug("details", exc_info=True)
         what = f" ({error})" if str(error) else ""
         _end(
-            f"there is too little memory for this{what}; free some, or raise the limit (ulimit -v)",
+            f"out of memory{what}; free some, or raise the limit (ulimit -v)",
             1,
         )
     except OSError as error:
@@ -214,7 +186,7 @@ def _run_command() -> NoReturn:
 
 
 def _application(first: list[str]) -> Callable[..., object]:
-    """With the command alone that the first word names: parsers of all take a tenth of a second."""
+    """Parse only the command named by the first word: parsers of all take a tenth of a second."""
     commands = [one for one in app.registered_commands if [one.name] == first]
     groups = [one for one in app.registered_groups if [one.name] == first]
     narrowed = copy.copy(app)
@@ -226,30 +198,30 @@ def _application(first: list[str]) -> Callable[..., object]:
 
 
 def _open_standard_streams() -> None:
-    """Put the null device where the caller closed a standard stream, as by ``>&-``.
+    """Open the null device in place of standard streams that the caller closed, as by ``>&-``.
 
-    Python has None for it then. Worse, the next file that is opened would get its number, and what
-    a library prints would be written into a ledger.
+    Python sets such a stream to None. Worse, the next file to be opened would get its number, and
+    output of a library would be written into a ledger.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
             try:
                 os.fstat(number)
             except OSError:
-                os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free: this one
+                os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this one
             stream = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115  (stays open)
             setattr(sys, name, stream)
 
 
 def _complaint(error: Exception) -> str:
-    """One sentence out of what the command line parser says."""
+    """The parser's complaint as one sentence."""
     text = complaint_text(error)
     context = getattr(error, "ctx", None)
     if "\n" in text:  # a command group without a command: the text is its help
         print(text, file=sys.stderr)
         text = "no command given"
     path = context.command_path if context else "skipjack"
-    return f"{text}; {path} --help says more"
+    return f"{text}; see {path} --help"
 
 
 def _end(sentence: str, code: int) -> NoReturn:

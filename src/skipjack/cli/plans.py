@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skipjack.cli.options import JsonOption, examples
+from skipjack.cli.arguments import JsonOption, examples
 from skipjack.errors import UsageError
 from skipjack.reading import numbered
 
 if TYPE_CHECKING:
-    from skipjack.plans import Mistakes, PlannedStep, Progress
-    from skipjack.plans.running import Observer
+    from skipjack.plans import Mistakes, Observer, PlannedStep, PlanProgress
 
 app = typer.Typer(
-    help="A cycle of commands in one file: checked, run, resumed.",
+    help="Check, run and resume a cycle of commands in one file.",
     epilog=examples(
         "skipjack plan init cycle.yaml",
         "skipjack plan check cycle.yaml",
@@ -29,20 +28,20 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-PlanArgument = Annotated[Path, typer.Argument(help="A YAML file.")]
+PlanArgument = Annotated[Path, typer.Argument(help="The plan, a YAML file.")]
 ProgressOption = Annotated[
     Path | None,
-    typer.Option(help="Where it is written how far the plan is; PLAN.progress.jsonl."),
+    typer.Option(help="The file that records the progress (PLAN.progress.jsonl)."),
 ]
 DirectoryOption = Annotated[
     Path | None,
-    typer.Option("-C", "--directory", help="Where steps run; the plan's own directory."),
+    typer.Option("-C", "--directory", help="The directory in which steps run (that of the plan)."),
 ]
 
 
 @app.callback()
 def group() -> None:
-    """Plans."""
+    """Check, run and resume a cycle of commands in one file."""
 
 
 @app.command(
@@ -56,11 +55,13 @@ def group() -> None:
 def run(
     plan: PlanArgument,
     start: Annotated[
-        str | None, typer.Option("--from", help="Go on from this step: its number or name.")
+        str | None, typer.Option("--from", help="Continue from this step, given by number or name.")
     ] = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Begin with the first step.")] = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Start over with the first step.")
+    ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the commands that are left; start none.")
+        bool, typer.Option("--dry-run", help="Print the commands that are left, and start none.")
     ] = False,
     progress: ProgressOption = None,
     directory: DirectoryOption = None,
@@ -69,12 +70,12 @@ def run(
     """Run the steps that are left; all of them are checked before the first one starts."""
     from contextlib import nullcontext
 
-    from skipjack.plans import Progress, find_step
+    from skipjack.plans import PlanProgress, find_step
 
     if start is not None and restart:
         raise UsageError("--from and --restart exclude each other")
     ready = _ready(plan, progress, directory)
-    record = Progress(ready.progress)
+    record = PlanProgress(ready.progress)
     with nullcontext() if dry_run else record:
         first = find_step(ready.steps, start) if start else ready.steps[0] if restart else None
         steps = _left(ready, record, first)
@@ -91,7 +92,7 @@ def run(
 
 @app.command("check", epilog=examples("skipjack plan check cycle.yaml"))
 def check(plan: PlanArgument, directory: DirectoryOption = None, json: JsonOption = False) -> None:
-    """Say everything that is wrong with a plan, with its lines; start nothing."""
+    """List all mistakes of a plan with their lines; start nothing."""
     from skipjack.report import print_json
 
     name, steps, mistakes = _read(plan, directory)
@@ -115,31 +116,31 @@ def show(
     directory: DirectoryOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show the steps and how far the plan is."""
-    from skipjack.plans import Progress, command_line, standing
+    """Show the steps of a plan and the state of each."""
+    from skipjack.plans import PlanProgress, command_line, state_of_step
     from skipjack.report import print_json
 
     ready = _ready(plan, progress, directory)
-    record = Progress(ready.progress)
-    running = record.running()  # before its history: a step that ends between is done
+    record = PlanProgress(ready.progress)
+    running = record.running()  # before reading the history: a step may end in between
     history = record.history()
     for step in ready.steps:
-        stands = standing(step, history, running=running)
+        state = state_of_step(step, history, running=running)
         seconds = history.last.get(step.number, {}).get("seconds")
         if json:
-            about = {"step": step.number, "name": step.name, "standing": stands}
+            about = {"step": step.number, "name": step.name, "standing": state}
             more = {"seconds": seconds, "line": step.line, "argv": list(step.argv)}
             print_json("plan show", {**about, **more})
         else:
             took = f"{seconds:8.1f} s" if isinstance(seconds, int | float) else " " * 10
             name = f"  # {step.name}" if step.name else ""
-            typer.echo(f"{step.number:3} {stands:11} {took}  {command_line(step)}{name}")
+            typer.echo(f"{step.number:3} {state:11} {took}  {command_line(step)}{name}")
 
 
 @app.command("init", epilog=examples("skipjack plan init cycle.yaml"))
 def init(plan: Annotated[Path, typer.Argument(help="The file to write.")]) -> None:
-    """Write a plan with comments to begin with."""
-    from skipjack.plans.example import write_example
+    """Write an example plan with comments."""
+    from skipjack.plans import write_example
 
     write_example(plan)
     typer.echo(f"{plan} written; skipjack plan check {plan} checks it, plan run {plan} runs it")
@@ -159,14 +160,14 @@ class _Ready:
 def _read(
     path: Path, directory: Path | None, *, inputs: bool = True
 ) -> tuple[str, tuple[PlannedStep, ...], Mistakes]:
-    """A plan's name, its steps, and everything that is wrong with it."""
+    """A plan's name, its steps, and all its mistakes."""
     from skipjack.cli.command_book import command_book
     from skipjack.cli.main import app as whole
     from skipjack.plans import Mistakes, check_inputs, read_plan, validate
 
     mistakes = Mistakes(path)
     plan = read_plan(path, mistakes)
-    # A plan that runs plans would be resumed in two places.
+    # A plan within a plan would have two progress files.
     book = {name: one for name, one in command_book(whole).items() if one.words[0] != "plan"}
     steps = validate(plan, book, mistakes)
     if inputs:
@@ -182,7 +183,7 @@ def _home(path: Path, directory: Path | None) -> Path:
 
 
 def _ready(path: Path, progress: Path | None, directory: Path | None) -> _Ready:
-    """The plan without mistakes, or an error that says the first of them."""
+    """The plan; an error that names the first mistake, if it has any."""
     name, steps, mistakes = _read(path, directory, inputs=False)
     mistakes.refuse()
     home = _home(path, directory)
@@ -190,7 +191,7 @@ def _ready(path: Path, progress: Path | None, directory: Path | None) -> _Ready:
 
 
 def _check_inputs(ready: _Ready, steps: tuple[PlannedStep, ...]) -> None:
-    """Files that steps to come read are there; those of finished ones may be gone."""
+    """Check that input files of the steps to run exist; those of finished steps may be gone."""
     from skipjack.plans import Mistakes, check_inputs
 
     mistakes = Mistakes(ready.path)
@@ -198,8 +199,10 @@ def _check_inputs(ready: _Ready, steps: tuple[PlannedStep, ...]) -> None:
     mistakes.refuse()
 
 
-def _left(ready: _Ready, record: Progress, first: PlannedStep | None) -> tuple[PlannedStep, ...]:
-    """The steps to run, from where the user or the progress says."""
+def _left(
+    ready: _Ready, record: PlanProgress, first: PlannedStep | None
+) -> tuple[PlannedStep, ...]:
+    """The steps to run, from the user's choice or from the recorded progress."""
     from skipjack.plans import to_do
 
     if first is None:
@@ -218,13 +221,13 @@ def _print_commands(steps: tuple[PlannedStep, ...], json: bool) -> None:
             typer.echo(command_line(step))
 
 
-def _run(ready: _Ready, steps: tuple[PlannedStep, ...], record: Progress, json: bool) -> None:
+def _run(ready: _Ready, steps: tuple[PlannedStep, ...], record: PlanProgress, json: bool) -> None:
     from skipjack.plans import PlanRun, run_steps
 
     if not steps and not json:
-        typer.echo(f"{ready.name}: nothing is left to do; --restart begins anew")
+        typer.echo(f"{ready.name}: nothing is left to do; --restart runs all steps again")
         return
-    # With --json standard output is for the plan's own lines.
+    # With --json, standard output is for the plan's own lines.
     output = sys.stderr if json else None
     plan_run = PlanRun(ready.name, steps, ready.directory, output=output)
     run_steps(plan_run, record, _observer(len(ready.steps), json))

@@ -1,0 +1,292 @@
+"""Problems, spaces, operations, devices and trials: the terms that all other packages share."""
+
+from typing import TYPE_CHECKING
+
+from skipjack.lazy_names import lazy
+
+if TYPE_CHECKING:
+    from skipjack.core.config import (
+        WHOLE_EXTENT,
+        Config,
+        Value,
+        digest_of,
+        has_settings,
+        settings_text,
+        value_text,
+    )
+    from skipjack.core.constraints import ConstraintLike
+    from skipjack.core.device import (
+        AARCH64,
+        ABI,
+        BY_NAME,
+        X86_LEVELS,
+        Device,
+        Peaks,
+        arch_of,
+        display_names,
+        distinct_names,
+        features_of,
+        lanes_for,
+        level_of,
+        levels_up_to,
+        name_of_class,
+        parse_device_name,
+        used_features,
+        vector_bytes,
+    )
+    from skipjack.core.dtypes import CPU_DTYPES, DTYPES, listed, numpy_dtype
+    from skipjack.core.expressions import Expression
+    from skipjack.core.nest import (
+        SLOPES,
+        Access,
+        Accumulator,
+        Affine,
+        Call,
+        ColumnSum,
+        Constant,
+        GroupResult,
+        Load,
+        Nest,
+        RowProgram,
+        Scalar,
+        Statistic,
+        Tensor,
+        View,
+        index,
+        subexpressions,
+        substituted,
+    )
+    from skipjack.core.operation import (
+        Array,
+        Arrays,
+        DirectCall,
+        Directed,
+        LetteredShape,
+        NestOperation,
+        NumpyDeclared,
+        Operation,
+        OperationClass,
+        PaddedCheck,
+        ProgramOperation,
+        Projectable,
+        Sample,
+        SeveralOutputs,
+        Tolerance,
+        TorchComputed,
+        TorchFunction,
+        TorchMagnitude,
+    )
+    from skipjack.core.parameters import LISTABLE, Parameter, ParameterSpace
+    from skipjack.core.plugin_checks import (
+        check_members,
+        has_any_method,
+        matches_type,
+        plugin_label,
+        type_checked,
+    )
+    from skipjack.core.plugin_registration import (
+        check_new_name,
+        closest_names,
+        did_you_mean,
+        guard_methods,
+        unguarded,
+    )
+    from skipjack.core.problem import (
+        CALL_OPERATION,
+        Problem,
+        excerpt,
+        format_shape,
+        parse_lettered_shape,
+        parse_shape,
+        split_key,
+    )
+    from skipjack.core.space import Countable, Pinnable, Promising, Recombining, Space, Staged
+    from skipjack.core.study import (
+        Budget,
+        Candidate,
+        Direction,
+        Metric,
+        Objective,
+        Status,
+        Study,
+        Trial,
+        is_valid_time,
+        metrics_by_identifier,
+    )
+    from skipjack.core.timing import (
+        COLD,
+        DEPLOYMENTS,
+        EAGER,
+        GRAPH,
+        HOT,
+        NATIVE,
+        TimingProtocol,
+        call_protocol,
+        default_deployment,
+        deployed_protocol,
+        deployment_of,
+        gpu_protocol,
+        named_deployment,
+        protocol_for,
+        protocol_record,
+    )
+
+__all__ = [
+    "AARCH64",
+    "ABI",
+    "BY_NAME",
+    "CALL_OPERATION",
+    "COLD",
+    "CPU_DTYPES",
+    "DEPLOYMENTS",
+    "DTYPES",
+    "EAGER",
+    "GRAPH",
+    "HOT",
+    "LISTABLE",
+    "NATIVE",
+    "SLOPES",
+    "WHOLE_EXTENT",
+    "X86_LEVELS",
+    "Access",
+    "Accumulator",
+    "Affine",
+    "Array",
+    "Arrays",
+    "Budget",
+    "Call",
+    "Candidate",
+    "ColumnSum",
+    "Config",
+    "Constant",
+    "ConstraintLike",
+    "Countable",
+    "Device",
+    "DirectCall",
+    "Directed",
+    "Direction",
+    "Expression",
+    "GroupResult",
+    "LetteredShape",
+    "Load",
+    "Metric",
+    "Nest",
+    "NestOperation",
+    "NumpyDeclared",
+    "Objective",
+    "Operation",
+    "OperationClass",
+    "PaddedCheck",
+    "Parameter",
+    "ParameterSpace",
+    "Peaks",
+    "Pinnable",
+    "Problem",
+    "ProgramOperation",
+    "Projectable",
+    "Promising",
+    "Recombining",
+    "RowProgram",
+    "Sample",
+    "Scalar",
+    "SeveralOutputs",
+    "Space",
+    "Staged",
+    "Statistic",
+    "Status",
+    "Study",
+    "Tensor",
+    "TimingProtocol",
+    "Tolerance",
+    "TorchComputed",
+    "TorchFunction",
+    "TorchMagnitude",
+    "Trial",
+    "Value",
+    "View",
+    "arch_of",
+    "call_protocol",
+    "check_members",
+    "check_new_name",
+    "closest_names",
+    "default_deployment",
+    "deployed_protocol",
+    "deployment_of",
+    "did_you_mean",
+    "digest_of",
+    "display_names",
+    "distinct_names",
+    "excerpt",
+    "features_of",
+    "format_shape",
+    "gpu_protocol",
+    "guard_methods",
+    "has_any_method",
+    "has_settings",
+    "index",
+    "is_valid_time",
+    "lanes_for",
+    "level_of",
+    "levels_up_to",
+    "listed",
+    "matches_type",
+    "metrics_by_identifier",
+    "name_of_class",
+    "named_deployment",
+    "numpy_dtype",
+    "parse_device_name",
+    "parse_lettered_shape",
+    "parse_shape",
+    "plugin_label",
+    "protocol_for",
+    "protocol_record",
+    "settings_text",
+    "split_key",
+    "subexpressions",
+    "substituted",
+    "type_checked",
+    "unguarded",
+    "used_features",
+    "value_text",
+    "vector_bytes",
+]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "config": "Config Value WHOLE_EXTENT digest_of has_settings settings_text value_text",
+        "constraints": "ConstraintLike",
+        "device": (
+            "AARCH64 ABI BY_NAME Device Peaks X86_LEVELS arch_of display_names distinct_names "
+            "features_of lanes_for level_of levels_up_to name_of_class parse_device_name "
+            "used_features vector_bytes"
+        ),
+        "dtypes": "CPU_DTYPES DTYPES listed numpy_dtype",
+        "expressions": "Expression",
+        "nest": (
+            "Access Accumulator Affine Call ColumnSum Constant GroupResult Load Nest RowProgram "
+            "SLOPES Scalar Statistic Tensor View index subexpressions substituted"
+        ),
+        "operation": (
+            "Array Arrays DirectCall Directed LetteredShape NestOperation NumpyDeclared "
+            "Operation OperationClass PaddedCheck ProgramOperation Projectable Sample "
+            "SeveralOutputs Tolerance TorchComputed TorchFunction TorchMagnitude"
+        ),
+        "parameters": "LISTABLE Parameter ParameterSpace",
+        "plugin_checks": "check_members has_any_method matches_type plugin_label type_checked",
+        "plugin_registration": "check_new_name closest_names did_you_mean guard_methods unguarded",
+        "problem": (
+            "CALL_OPERATION Problem excerpt format_shape parse_lettered_shape parse_shape split_key"
+        ),
+        "space": "Countable Pinnable Promising Recombining Space Staged",
+        "study": (
+            "Budget Candidate Direction Metric Objective Status Study Trial is_valid_time "
+            "metrics_by_identifier"
+        ),
+        "timing": (
+            "COLD DEPLOYMENTS EAGER GRAPH HOT NATIVE TimingProtocol call_protocol "
+            "default_deployment deployed_protocol deployment_of gpu_protocol named_deployment "
+            "protocol_for protocol_record"
+        ),
+    },
+)

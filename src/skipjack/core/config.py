@@ -1,39 +1,42 @@
-"""A config: one point of a space, immutable, hashable, with one canonical text."""
+"""A config: one point of a space, immutable and hashable, with one canonical text."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from skipjack.reading import read_json
 
+# Configs and their values.
+
 Value = bool | int | float | str
-ALL = 1 << 30
-"""The setting of a kernel that stands for all there is, as of a block that is never cut."""
+WHOLE_EXTENT = 1 << 30
+"""A block size that means the whole extent: the dimension is not split."""
 
 
 def settings_text(config: Mapping[str, object]) -> str:
-    """A kernel's settings as people read them, as ``tile=6x4 panels=all``."""
+    """A kernel's settings for display, for example ``tile=6x4 panels=all``."""
     shown = (
-        (name, "all" if type(value) is int and value == ALL else value)
+        (name, "all" if type(value) is int and value == WHOLE_EXTENT else value)
         for name, value in config.items()
     )
     return " ".join(f"{name}={value}" for name, value in shown)
 
 
-def spelled(value: Value) -> str:
-    """A value as people write it: ``true``, ``64``, ``two_pass``."""
+def value_text(value: Value) -> str:
+    """A value as it is written on the command line: ``true``, ``64``, ``two_pass``."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def has_settings(config: Mapping[str, Value], pins: Mapping[str, str]) -> bool:
-    """Whether a config has these settings, whose values are spelled."""
-    return all(name in config and spelled(config[name]) == text for name, text in pins.items())
+    """Whether a config has these settings, whose values are given as text."""
+    return all(name in config and value_text(config[name]) == text for name, text in pins.items())
 
 
 class Config(Mapping[str, Value]):
-    """Named settings. Two configs with the same items are equal whatever their order."""
+    """Named settings. Configs with the same items are equal regardless of their order."""
 
     __slots__ = ("_items", "_key")
 
@@ -48,12 +51,12 @@ class Config(Mapping[str, Value]):
 
     @classmethod
     def of(cls, items: Mapping[str, Any]) -> Config:
-        """Settings as a user's file has them, perhaps None or nested: anything that JSON has."""
+        """A config from a user's file, whose values may be anything that JSON allows."""
         return cls(items)
 
     @classmethod
     def from_key(cls, key: str) -> Config:
-        """The config whose key this is; `MalformedError` if it is no key."""
+        """The config with this key; `MalformedError` if the text is not a key."""
         return cls(read_json(key, "config").mapping())
 
     def replace(self, **settings: Value) -> Config:
@@ -80,3 +83,11 @@ class Config(Mapping[str, Value]):
 
     def __repr__(self) -> str:
         return f"Config({self._items!r})"
+
+
+# Digests of values that JSON can hold, which are the same on every machine.
+
+
+def digest_of(parts: object) -> str:
+    """SHA-256 in hexadecimal; the order of fields matters."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -18,38 +18,35 @@ from skipjack.errors import SpaceError
 ConstraintLike = str | Callable[..., object]
 
 _LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
-"""Tokens that do not change what a function does, or are seen from the others."""
+"""Tokens that do not change the meaning of a function or follow from the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpressionConstraint:
-    """Holds where its expression is true."""
+    """A constraint that holds if its expression is true."""
 
     expression: Expression
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The parameters it reads."""
         return tuple(sorted(self.expression.names))
 
     @property
     def text(self) -> str:
-        """As it was written."""
         return self.expression.text
 
     @property
     def identity(self) -> str:
-        """What makes it the constraint it is."""
+        """Text that equal constraints share."""
         return self.expression.text
 
     def holds(self, values: Mapping[str, Value]) -> bool:
-        """Whether these values keep to it."""
         return self.expression.holds(values)
 
 
 @dataclass(frozen=True, slots=True)
 class CallableConstraint:
-    """Holds where its function returns something true."""
+    """A constraint that holds if its function returns a true value."""
 
     function: Callable[..., object]
     names: tuple[str, ...]
@@ -61,19 +58,18 @@ class CallableConstraint:
 
     @property
     def identity(self) -> str:
-        """The function's full name and what it does, so that an edited function is another one."""
+        """The function's full name and source, so that an edited function is a new constraint."""
         module = getattr(self.function, "__module__", "")
         return f"{module}.{self.text}:{_what(self.function)}:{_bound_values(self.function)}"
 
     def holds(self, values: Mapping[str, Value]) -> bool:
-        """Whether these values keep to it."""
         arguments = {name: values[name] for name in self.names}
         try:
             return bool(self.function(**arguments))
         except Exception as error:
             where = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
             raise SpaceError(
-                f"constraint `{self.text}` fails at {where}: {type(error).__name__}: {error}"
+                f"constraint `{self.text}` fails for {where}: {type(error).__name__}: {error}"
             ) from error
 
 
@@ -81,7 +77,7 @@ Constraint = ExpressionConstraint | CallableConstraint
 
 
 def read_constraint(constraint: ConstraintLike, known: frozenset[str]) -> Constraint:
-    """A constraint over parameters that exist, or `SpaceError`."""
+    """Parse a constraint; `SpaceError` if it reads a parameter that does not exist."""
     read: Constraint
     if isinstance(constraint, str):
         read = ExpressionConstraint(Expression(constraint))
@@ -90,7 +86,7 @@ def read_constraint(constraint: ConstraintLike, known: frozenset[str]) -> Constr
     unknown = sorted(set(read.names) - known)
     if unknown:
         raise SpaceError(
-            f"constraint `{read.text}` reads {', '.join(unknown)}, which is no parameter; "
+            f"constraint `{read.text}` reads {', '.join(unknown)}, which is not a parameter; "
             f"the parameters are {', '.join(sorted(known))}"
         )
     return read
@@ -101,21 +97,23 @@ def _argument_names(function: Callable[..., object]) -> tuple[str, ...]:
         arguments = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         raise SpaceError(
-            f"constraint {function!r} does not say which parameters it reads"
+            f"cannot tell which parameters constraint {function!r} reads: it has no signature; "
+            "wrap it in a Python function whose arguments are named after them"
         ) from None
     for argument in arguments:
         if argument.kind not in (argument.POSITIONAL_OR_KEYWORD, argument.KEYWORD_ONLY):
             raise SpaceError(
-                f"constraint {function!r} must name the parameters it reads; `{argument}` does not"
+                f"constraint {function!r} must name every parameter it reads; `{argument}` names "
+                "none"
             )
     # An argument with a default is a setting of the function, not a parameter of the space.
     return tuple(a.name for a in arguments if a.default is a.empty)
 
 
 def _what(function: Callable[..., object]) -> str:
-    """What a function does, as text that is the same under every version of Python.
+    """The source of a function without comments and layout: the same in all versions of Python.
 
-    Where the source is not at hand it is the byte code, which is not.
+    If the source is not available, the byte code, which differs between versions.
     """
     code = getattr(function, "__code__", None)
     try:
@@ -124,7 +122,7 @@ def _what(function: Callable[..., object]) -> str:
     except (OSError, TypeError, SyntaxError, tokenize.TokenError):
         return _code_text(code)
     text = "".join(word.string for word in words if word.type not in _LAYOUT)
-    # Several lambdas may share a line.
+    # Several lambdas may share a line, so that the source alone does not tell them apart.
     alone = getattr(function, "__name__", "") != "<lambda>"
     return text if alone else text + _code_text(code)
 
@@ -145,7 +143,7 @@ def _constant_text(constant: Any) -> str:
 
 
 def _bound_values(function: Callable[..., object]) -> str:
-    """Defaults and closed-over values, as far as they print the same in every run."""
+    """Defaults and closed-over values whose `repr` is the same in every run."""
     defaults = getattr(function, "__defaults__", None) or ()
     keyword_defaults = getattr(function, "__kwdefaults__", None) or {}
     cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]

@@ -1,8 +1,8 @@
-"""Exact counting and uniform sampling of legal combinations without listing them.
+"""Exact counting and uniform sampling of legal combinations without enumerating them.
 
-Variable elimination: one variable after another is joined out of the relations that mention it,
-cheapest first, and its counts are added up. Going back in reverse order, each variable is drawn in
-proportion to how many legal combinations each of its values leads to, so every draw succeeds.
+The algorithm is variable elimination: the relations that mention a variable are joined and summed
+over it, the cheapest variable first. In reverse order, each variable is then drawn in proportion to
+the number of legal combinations that each of its values leads to, so that every draw succeeds.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from math import prod
 import numpy as np
 
 from skipjack.core.constraints import Constraint
-from skipjack.core.relations import Relation, Step, join, sum_out
+from skipjack.core.relations import EliminationStep, Relation, join, sum_out
 from skipjack.core.tabulation import Domains, Tabulation
 from skipjack.errors import SpaceError
 
 Point = tuple[int, ...]
-"""For each domain the index of a value."""
+"""The index of a value in each domain."""
 
 
 class Counting:
@@ -29,28 +29,28 @@ class Counting:
         self._names = tuple(domains)
         table = Tabulation(domains, constraints)
         self._sizes = table.sizes
-        self._steps: list[Step] = []
+        self._steps: list[EliminationStep] = []
         self._loose: list[str] = []
         self.total = 0
-        """How many there are."""
+        """The number of legal combinations."""
         if not table.possible:
             return
         tied = {name for relation in table.relations for name in relation.names}
         self._loose = [name for name in table.sizes if name not in tied]
         loose = prod(table.sizes[name] for name in self._loose)
         self.total = loose * self._eliminate(_exact(table.relations, domains), tied)
-        # The way back visits last what was summed out first.
+        # Sampling visits the variables in the reverse order of their elimination.
         self._steps.reverse()
 
     def draw(self, rng: np.random.Generator) -> Point:
-        """One combination, each as likely as any other; there must be one."""
+        """One combination, drawn uniformly; there must be at least one."""
         chosen = {name: int(rng.integers(self._sizes[name])) for name in self._loose}
         for step in self._steps:
             chosen[step.name] = step.draw(chosen, rng)
         return self._point(chosen)
 
     def points(self) -> Iterator[Point]:
-        """Every combination once, in a fixed order, without dead ends."""
+        """Every combination once, in a fixed order, without backtracking."""
         if self.total:
             yield from self._walk({}, 0)
 
@@ -92,7 +92,7 @@ class Counting:
         return total
 
     def _cost(self, name: str, relations: list[Relation]) -> float:
-        """About how many rows the join over a variable has, as databases estimate it."""
+        """An estimate of the rows of the join over a variable, as databases make it."""
         rows, seen = 1.0, set[str]()
         for relation in relations:
             if name in relation.names:
@@ -105,23 +105,23 @@ class Counting:
 
 
 def _exact(relations: list[Relation], domains: Domains) -> list[Relation]:
-    """The relations with weights that cannot overflow.
+    """The relations with weights that cannot overflow: Python integers if int64 may not suffice.
 
-    No count exceeds the number of raw combinations: added variables are functions of the others.
+    No count exceeds the number of raw combinations, as added variables are functions of the others.
     """
     if prod(len(values) for values in domains.values()) < 2**62:
         return relations
     return [Relation(r.names, r.columns, r.weights.astype(object)) for r in relations]
 
 
-def conflict(domains: Domains, constraints: Sequence[Constraint]) -> list[Constraint]:
-    """A smallest set of constraints (none can be left out) that no combination satisfies."""
+def minimal_conflict(domains: Domains, constraints: Sequence[Constraint]) -> list[Constraint]:
+    """A set of constraints that no combination satisfies, from which none can be left out."""
     core = list(constraints)
     for constraint in constraints:
         without = [other for other in core if other is not constraint]
         try:
             needless = Counting(domains, without).total == 0
-        except SpaceError:  # too large without it: then it stays, and the set may not be smallest
+        except SpaceError:  # too large without it: keep it, although the set may not be minimal
             needless = False
         if needless:
             core = without

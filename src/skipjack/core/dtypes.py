@@ -1,7 +1,7 @@
-"""Element types: how they are stored, and how exactly they are computed in.
+"""Element types: how they are stored, and the precision of arithmetic in them.
 
-A type is what a problem is in, so that ``tf32`` is one: its arrays are float32, its products are
-not. Those below 32 bits are summed in float32 and rounded once, when they are stored.
+A dtype belongs to a problem, not only to an array. So ``tf32`` is a dtype: its arrays are float32,
+its products are not. Types below 32 bits are summed in float32 and rounded once, when stored.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ _F32_EPS, _F64_EPS = 2.0**-23, 2.0**-52
 
 @dataclass(frozen=True, slots=True)
 class Dtype:
-    """One element type."""
+    """One element type, with the properties that error bounds depend on."""
 
     name: str
     storage: str
-    """NumPy's name of it, or that of the package ml_dtypes."""
+    """The name in NumPy or in the package ml_dtypes."""
     bytes: int
     eps: float
-    """Relative spacing of stored numbers: what rounding a result costs."""
+    """Relative spacing of stored numbers: the error of rounding a result."""
     arithmetic_eps: float
-    """The same for the numbers that sums are kept in; for tf32 and fp8, of their products."""
+    """Relative spacing of accumulators; for tf32 and fp8, of products."""
     smallest: float
-    """The least stored number above 0."""
+    """The smallest positive number that can be stored."""
 
     @property
     def is_narrow(self) -> bool:
-        """Whether results are rounded more coarsely than they are computed."""
+        """Whether results are stored with less precision than they are computed."""
         return self.eps > self.arithmetic_eps
 
 
@@ -48,21 +48,21 @@ _ALL = (
     Dtype("f8e5m2", "float8_e5m2", 1, 2.0**-2, 2.0**-13, 2.0**-16),
 )
 DTYPES: dict[str, Dtype] = {dtype.name: dtype for dtype in _ALL}
-"""By their short names, as in a problem's key."""
+"""All element types by the names in keys of problems."""
 
 CPU_DTYPES = ("f32", "f64")
-"""What kernels for CPUs are generated in."""
+"""Element types for which kernels for CPUs are generated."""
 
 
 def listed(names: Sequence[str], joined: str = "and") -> str:
-    """As messages say them: ``f32, f16 and bf16``."""
+    """Names as an enumeration for messages: ``f32, f16 and bf16``."""
     *first, last = names
     return f"{', '.join(first)} {joined} {last}" if first else last
 
 
 @functools.cache
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """How arrays of a type are stored."""
+    """The NumPy dtype that stores arrays of an element type."""
     import numpy as np
 
     storage = DTYPES[name].storage

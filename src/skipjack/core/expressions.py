@@ -1,8 +1,8 @@
 """The one evaluator for expressions that come from files or users.
 
-``tile_m * tile_n <= 4096 and dtype in ("f16", "bf16")``: numbers, text, names, arithmetic,
-comparisons, logic, ``x if c else y`` and a few functions. Everything else of Python is refused
-when the expression is read; sizes are bounded, so evaluating one always ends, and soon.
+``tile_m * tile_n <= 4096 and dtype in ("f16", "bf16")``: numbers, strings, names, arithmetic,
+comparisons, logic, ``x if c else y`` and a few functions. Any other Python syntax is rejected when
+the expression is parsed. Sizes are bounded, so that evaluation always ends quickly.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ _UNARY: dict[type[ast.AST], str] = {ast.USub: "neg", ast.UAdd: "pos", ast.Not: "
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A number or text; a tuple of them on the right of ``in``."""
+    """A number or string; a tuple of them on the right of ``in``."""
 
     value: Value | tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """Something that the mapping gives a value."""
+    """A variable, whose value the mapping provides."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """An operator of `skipjack.core.operators` and what it is applied to."""
+    """An operator of `skipjack.core.operators` applied to arguments."""
 
     operator: str
     arguments: tuple[Node, ...]
@@ -68,7 +68,7 @@ Node = Constant | Name | Apply
 
 
 class Expression:
-    """An expression that was read and found harmless. Reading the same text again costs nothing."""
+    """A parsed and validated expression. Parsing the same text again is free."""
 
     __slots__ = ("_compute", "names", "node", "text")
 
@@ -77,7 +77,7 @@ class Expression:
         self.node, self.names, self._compute = _read(text)
 
     def evaluate(self, values: Mapping[str, Value]) -> Value:
-        """The value where names stand for `values`; `ExpressionError` where there is none."""
+        """The value with `values` for the names; `ExpressionError` if it is undefined."""
         result = self._result(values)
         if isinstance(result, Undefined):
             raise _undefined(self.text, result)
@@ -85,7 +85,7 @@ class Expression:
         return value
 
     def holds(self, values: Mapping[str, Value]) -> bool:
-        """Whether it is true. Where it divides by zero or the like, it does not hold."""
+        """Whether it is true. It is not if it divides by zero or the like."""
         result = self._result(values)
         if not isinstance(result, Undefined):
             return bool(result)
@@ -100,7 +100,7 @@ class Expression:
             missing = ", ".join(sorted(name for name in self.names if name not in values))
             have = ", ".join(sorted(values)) or "none"
             raise ExpressionError(
-                f"expression {self.text!r} needs {missing}; the names here are: {have}"
+                f"expression {self.text!r} needs {missing}; the available names are: {have}"
             ) from None
 
     def __eq__(self, other: object) -> bool:
@@ -114,7 +114,6 @@ class Expression:
 
 
 def names_of(node: Node) -> frozenset[str]:
-    """All names in a node."""
     if isinstance(node, Name):
         return frozenset((node.name,))
     if isinstance(node, Constant):
@@ -123,7 +122,7 @@ def names_of(node: Node) -> frozenset[str]:
 
 
 def _undefined(text: str, result: Undefined) -> ExpressionError:
-    return ExpressionError(f"expression {text!r} has no value here: {result.reason}")
+    return ExpressionError(f"expression {text!r} has no value: {result.reason}")
 
 
 @lru_cache(maxsize=4096)
@@ -134,7 +133,7 @@ def _read(text: str) -> tuple[Node, frozenset[str], Callable[[Mapping[str, Value
         )
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what is odd is refused or means what it says
+            warnings.simplefilter("ignore")  # odd syntax is either rejected below or harmless
             tree = ast.parse(text.strip(), mode="eval")
     except SyntaxError as error:
         raise ExpressionError(f"expression {text!r} cannot be read: {error.msg}") from None
@@ -145,7 +144,7 @@ def _read(text: str) -> tuple[Node, frozenset[str], Callable[[Mapping[str, Value
 
 
 class _Reader:
-    """From Python's syntax tree to ours, refusing whatever is not on the list."""
+    """Converts Python's syntax tree to nodes and rejects whatever is not allowed."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -154,9 +153,9 @@ class _Reader:
     def read(self, tree: ast.expr, depth: int) -> Node:
         if depth > MAX_DEPTH:
             raise ExpressionError(
-                f"expression {self._text[:40]!r}... is nested more than {MAX_DEPTH} deep"
+                f"expression {self._text[:40]!r}... is nested more than {MAX_DEPTH} levels deep"
             )
-        # The middle of `a < b < c` is computed twice, so nested chains would double at each level.
+        # The middle of `a < b < c` is computed twice, so that nested chains double at each level.
         self._nodes += 1
         if self._nodes > MAX_NODES:
             raise ExpressionError(
@@ -224,14 +223,14 @@ class _Reader:
         return self._fold(tree, name, *arguments)
 
     def _joined(self, tree: ast.expr, operator: str, parts: list[Node]) -> Node:
-        """Many parts by an operator for two, which is associative: no deeper than need be."""
+        """Combine many parts with an associative binary operator into a balanced tree."""
         while len(parts) > 1:
             pairs = (parts[at : at + 2] for at in range(0, len(parts), 2))
             parts = [self._fold(tree, operator, *p) if len(p) > 1 else p[0] for p in pairs]
         return parts[0]
 
     def _fold(self, tree: ast.expr, operator: str, *arguments: Node) -> Node:
-        """The operator applied at once where all is constant: ``2**30`` is read as a number."""
+        """Apply the operator at once if all arguments are constant: ``2**30`` becomes a number."""
         if not all(isinstance(argument, Constant) for argument in arguments):
             return Apply(operator, arguments)
         values = [argument.value for argument in arguments if isinstance(argument, Constant)]
@@ -248,7 +247,7 @@ class _Reader:
 
 
 def _compile(node: Node) -> Callable[[Mapping[str, Value]], Any]:
-    """Closures: several times faster than walking the tree at each evaluation."""
+    """Compile to closures, which are several times faster than walking the tree."""
     if isinstance(node, Constant):
         constant = node.value
         return lambda values: constant

@@ -1,23 +1,25 @@
-"""What an operation computes, as an index expression: loops, accesses, a scalar body, a reduction.
-
-Accesses are affine in the loop indices, so ``x[h + r]`` of a convolution is one. A body is a small
-tree of scalar steps over the loaded inputs. A loop whose index the output does not use is a
-reduction loop. Nothing here says in which order the loops run: that is a schedule
-(`skipjack.solvers.cpu.nest`).
-"""
+"""What an operation computes: a loop nest, or a program of several passes over each row."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
+
+# Loop nests: what an operation computes, as loops, accesses, a scalar body and a reduction.
+#
+# Accesses are affine in the loop indices, such as ``x[h + r]`` of a convolution. A body is a small
+# tree of scalar steps over the loaded inputs. A loop whose index the output does not use is a
+# reduction loop. The order in which the loops run is not part of a nest but of a schedule
+# (`skipjack.solvers.cpu.nest`).
 
 _TRANSCENDENTAL = ("exp", "log", "tanh", "sigmoid", "silu", "erf", "gelu", "gelu_tanh")
 UNARY = frozenset({"neg", "abs", "sqrt", "relu", "square", "reciprocal", "rsqrt", *_TRANSCENDENTAL})
 SLOPES = frozenset(
     f"{name}_backward" for name in ("relu", "sigmoid", "tanh", "silu", "gelu", "gelu_tanh")
 )
-"""A gradient times the slope of a function: of its argument, or of its value for the first
-three."""
+"""A gradient times the slope of a function, given its argument or, for relu, sigmoid and tanh, its
+value."""
 BINARY = frozenset({"add", "sub", "mul", "div", "max", "min"}) | SLOPES
 REDUCTIONS = frozenset({"sum", "max", "min", "prod"})
 
@@ -30,12 +32,12 @@ class Affine:
     constant: int = 0
 
     def coefficient(self, loop: str) -> int:
-        """How far one step of the loop moves this index."""
+        """By how much one step of the loop changes this index."""
         return sum(factor for name, factor in self.terms if name == loop)
 
 
 def index(loop: str, coefficient: int = 1) -> Affine:
-    """The plain index of one loop, possibly scaled."""
+    """The index of one loop, optionally scaled."""
     return Affine(((loop, coefficient),))
 
 
@@ -46,16 +48,15 @@ class Tensor:
     name: str
     shape: tuple[int, ...]
     dtype: str = ""
-    """Of its elements; empty for the problem's."""
+    """Element type; empty for that of the problem."""
 
     @property
     def size(self) -> int:
-        """Number of elements."""
         return prod(self.shape)
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Distance in elements between neighbours along each axis."""
+        """Distance in elements between adjacent elements along each axis."""
         return tuple(prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
 
 
@@ -67,13 +68,13 @@ class Access:
     indices: tuple[Affine, ...]
 
     def stride(self, loop: str) -> int:
-        """How many elements one step of the loop moves this access."""
+        """By how many elements one step of the loop moves this access."""
         pairs = zip(self.indices, self.tensor.strides, strict=True)
         return sum(at.coefficient(loop) * stride for at, stride in pairs)
 
     @property
     def offset(self) -> int:
-        """Element reached when all loop indices are zero."""
+        """The element that is accessed when all loop indices are zero."""
         return sum(
             at.constant * stride
             for at, stride in zip(self.indices, self.tensor.strides, strict=True)
@@ -89,14 +90,12 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A number."""
-
     value: float
 
 
 @dataclass(frozen=True, slots=True)
 class Accumulator:
-    """The reduced value; only in an epilogue. Row programs have several, told apart by name."""
+    """The reduced value, for epilogues. Row programs have several, which differ by name."""
 
     name: str = ""
 
@@ -111,7 +110,9 @@ class Call:
     def __post_init__(self) -> None:
         known = UNARY if len(self.arguments) == 1 else BINARY
         if self.function not in known:
-            raise ValueError(f"no scalar function {self.function} of {len(self.arguments)} values")
+            raise ValueError(
+                f"unknown scalar function {self.function} of {len(self.arguments)} arguments"
+            )
 
 
 Scalar = Load | Constant | Accumulator | Call
@@ -130,12 +131,14 @@ class Nest:
 
     def __post_init__(self) -> None:
         if bool(self.reduction) != bool(self.reduction_loops):
-            raise ValueError("a nest has a reduction exactly if its output leaves a loop out")
+            raise ValueError(
+                "a nest has a reduction if and only if its output does not use all loops"
+            )
         if self.reduction and self.reduction not in REDUCTIONS:
-            raise ValueError(f"no reduction {self.reduction}")
+            raise ValueError(f"unknown reduction {self.reduction}")
 
     def extent(self, loop: str) -> int:
-        """How often a loop runs."""
+        """The number of iterations of a loop."""
         return dict(self.loops)[loop]
 
     @property
@@ -143,3 +146,176 @@ class Nest:
         """Loops whose index the output does not use."""
         used = {name for at in self.output.indices for name, factor in at.terms if factor}
         return tuple(name for name, _ in self.loops if name not in used)
+
+
+# Row programs: operations of several passes over a row, first statistics, then every element.
+#
+# A softmax is the largest element of a row, a sum that needs it, and a map that needs both.
+# Elements are indexed by group (a row, or a channel), segment and column; the statistics of a group
+# are over all its segments and columns. Columns are contiguous; segments are for a channel of an
+# NCHW array, which has one contiguous part for each image.
+#
+# How many rows are computed at once and what is kept between passes is decided by a solver
+# (`skipjack.solvers.cpu.rows.kernel`).
+
+STATISTIC_REDUCTIONS = frozenset({"sum", "max"})
+"""The reductions that a statistic may use."""
+_OWN_ACCUMULATOR = Accumulator()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Strides of group, segment and column in an array, in elements.
+
+    A vector along the columns has a group stride of 0; a value of a group has no other stride.
+    """
+
+    tensor: Tensor
+    group: int = 0
+    segment: int = 0
+    column: int = 0
+    offset: int = 0
+    """Offset of the first group, in elements."""
+
+    def __post_init__(self) -> None:
+        if self.column not in (0, 1):
+            raise ValueError("the column stride must be 0 or 1")
+
+    @property
+    def of_group(self) -> bool:
+        """Whether it has one element for a whole group."""
+        return not (self.segment or self.column)
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """``epilogue(reduction of body over the elements of a group)``.
+
+    The body may use earlier statistics by name, the epilogue these and its own unnamed accumulator.
+    A ``max`` ignores NaN: whatever uses it meets the NaN in the element itself.
+    """
+
+    name: str
+    reduction: str
+    body: Scalar
+    epilogue: Scalar = _OWN_ACCUMULATOR
+
+
+@dataclass(frozen=True, slots=True)
+class GroupResult:
+    """A further output with one element for each group: ``value(its inputs, statistics)``."""
+
+    view: View
+    value: Scalar
+
+    def __post_init__(self) -> None:
+        if not self.view.of_group:
+            raise ValueError("the result of a group must be one element for the whole group")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSum:
+    """A further output with one element for each column: the sum of a value over all groups.
+
+    The value may use everything that the body of a program may.
+    """
+
+    view: View
+    value: Scalar
+
+    def __post_init__(self) -> None:
+        if self.view.group or self.view.segment or not self.view.column:
+            raise ValueError("a sum over groups must have one element for each column")
+
+
+@dataclass(frozen=True, slots=True)
+class RowProgram:
+    """``output = body(inputs, statistics)`` for every element of every group."""
+
+    groups: int
+    segments: int
+    columns: int
+    inputs: tuple[View, ...]
+    output: View
+    statistics: tuple[Statistic, ...]
+    body: Scalar
+    results: tuple[GroupResult, ...] = ()
+    """Further outputs, written once the statistics of a group are known."""
+    column_sums: tuple[ColumnSum, ...] = ()
+    """Further outputs, complete after the last group; only for groups of one segment."""
+
+    def __post_init__(self) -> None:
+        known: set[str] = set()
+        for statistic in self.statistics:
+            if statistic.reduction not in STATISTIC_REDUCTIONS:
+                raise ValueError(f"unknown reduction {statistic.reduction}")
+            self._check(statistic.body, known)
+            self._check(statistic.epilogue, known | {""})
+            known.add(statistic.name)
+        self._check(self.body, known)
+        for result in self.results:
+            self._check(result.value, known)
+            loads = (part for part in subexpressions(result.value) if isinstance(part, Load))
+            if not all(self.inputs[load.operand].of_group for load in loads):
+                raise ValueError("the result of a group cannot depend on single elements")
+        for column_sum in self.column_sums:
+            self._check(column_sum.value, known)
+        if self.column_sums and self.segments > 1:
+            raise ValueError("sums over groups require groups of one segment")
+
+    def _check(self, scalar: Scalar, known: set[str]) -> None:
+        for part in subexpressions(scalar):
+            if isinstance(part, Accumulator) and part.name not in known:
+                raise ValueError(f"statistic {part.name!r} is used before it is defined")
+            if isinstance(part, Load) and not 0 <= part.operand < len(self.inputs):
+                raise ValueError(f"input {part.operand} does not exist")
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """Distinct names of the arrays: inputs in order, then the outputs."""
+        return tuple(dict.fromkeys(view.tensor.name for view in self.views))
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """Inputs, the output, further outputs of groups, and further outputs of columns."""
+        of_groups = (result.view for result in self.results)
+        of_columns = (column_sum.view for column_sum in self.column_sums)
+        return (*self.inputs, self.output, *of_groups, *of_columns)
+
+    def passes(self) -> tuple[tuple[Statistic, ...], ...]:
+        """Groups of statistics that can be computed in one pass, in order."""
+        found: list[list[Statistic]] = []
+        number: dict[str, int] = {}
+        for statistic in self.statistics:
+            inside = [number[name] + 1 for name in statistics_used(statistic.body)]
+            after = [number[name] for name in statistics_used(statistic.epilogue)]
+            at = max([0, *inside, *after])
+            number[statistic.name] = at
+            found.extend([] for _ in range(at + 1 - len(found)))
+            found[at].append(statistic)
+        return tuple(map(tuple, found))
+
+
+def subexpressions(scalar: Scalar) -> Iterator[Scalar]:
+    """A tree and all its subtrees, from the root to the leaves."""
+    yield scalar
+    if isinstance(scalar, Call):
+        for argument in scalar.arguments:
+            yield from subexpressions(argument)
+
+
+def statistics_used(scalar: Scalar) -> set[str]:
+    """Names of the statistics that a tree uses."""
+    return {
+        part.name for part in subexpressions(scalar) if isinstance(part, Accumulator) and part.name
+    }
+
+
+def substituted(scalar: Scalar, old: Scalar, new: Scalar) -> Scalar:
+    """The tree with every occurrence of `old` replaced by `new`."""
+    if scalar == old:
+        return new
+    if isinstance(scalar, Call):
+        arguments = tuple(substituted(argument, old, new) for argument in scalar.arguments)
+        return Call(scalar.function, arguments)
+    return scalar

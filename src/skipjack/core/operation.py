@@ -1,4 +1,4 @@
-"""What an operation must say about itself; the known ones live in `skipjack.operations`."""
+"""Protocols of operations; the built-in operations are in `skipjack.operations`."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from skipjack.core.nest import Nest, Tensor
+from skipjack.core.nest import Nest, RowProgram, Tensor
 from skipjack.core.problem import Problem
-from skipjack.core.program import RowProgram
 
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
 OperationClass = Literal["cube", "vector"]
 TorchFunction = Callable[[Mapping[str, Any]], dict[str, Any]]
-"""From PyTorch's tensors by name to the outputs by name."""
+"""Maps PyTorch tensors by name to the outputs by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
     """How far a result may be from the float64 reference, element by element.
 
-    ``|result - reference| <= factor * eps * scale``, where `scale` is what the same operation
-    gives on the magnitudes of its inputs. `factor` grows with the length of the reduction.
+    ``|result - reference| <= factor * eps * scale``, where `scale` is the result of the same
+    operation on the magnitudes of its inputs. `factor` grows with the length of the reduction.
     """
 
     factor: float
@@ -37,70 +36,70 @@ class Tolerance:
 
 
 class Operation(Protocol):
-    """One thing that can be computed. Implementations are stateless; every method is pure.
+    """One kind of computation. Implementations are stateless; every method is pure.
 
-    What solvers generate code from is said by a `NestOperation` or a `ProgramOperation`.
+    A `NestOperation` or a `ProgramOperation` also describes how solvers generate code for it.
     """
 
     @property
     def name(self) -> str:
-        """As in the first part of a problem's key."""
+        """The first part of a problem's key."""
         ...
 
     @property
     def operation_class(self) -> OperationClass:
-        """Cube or vector."""
+        """``cube`` for matrix products and convolutions, else ``vector``."""
         ...
 
     @property
     def example(self) -> str:
-        """A short key, shown in messages and help."""
+        """A short key for messages and help."""
         ...
 
     @property
     def dtypes(self) -> Sequence[str]:
-        """Element types that it can be computed in."""
+        """Supported element types; the first is the default."""
         ...
 
     @property
     def domain(self) -> tuple[float, float]:
-        """Random inputs for tests and timing lie in this range."""
+        """Range of the random inputs for tests and timing."""
         ...
 
     def check(
         self, shape: tuple[int, ...], attributes: Mapping[str, str], where: str
     ) -> tuple[tuple[str, str], ...]:
-        """Complete and sort the attributes, or raise `ProblemError` that names `where`."""
+        """The attributes, completed and sorted; raises `ProblemError` that mentions `where`."""
         ...
 
     def inputs(self, problem: Problem) -> tuple[Tensor, ...]:
-        """What is read, in the order of a call."""
+        """The input arrays, in the order of a call."""
         ...
 
     def output(self, problem: Problem) -> Tensor:
-        """What is written. An operation that writes more is one of `SeveralOutputs`."""
+        """The output array. Operations with further outputs implement `SeveralOutputs`."""
         ...
 
     def flops(self, problem: Problem) -> int:
-        """Arithmetic steps of one run."""
+        """Number of arithmetic operations of one run."""
         ...
 
     def reference(self, problem: Problem, arrays: Arrays) -> Array:
-        """The result by NumPy, in the precision of the inputs given."""
+        """The result computed by NumPy, in the precision of the inputs."""
         ...
 
     def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
-        """The scale of rounding errors at each output element, from inputs in float64."""
+        """The scale of rounding errors of each output element, from inputs in float64."""
         ...
 
     def tolerance(self, problem: Problem) -> Tolerance:
-        """How far rounding may carry a correct result."""
+        """How far rounding may move a correct result."""
         ...
 
 
 @runtime_checkable
 class NestOperation(Operation, Protocol):
-    """An operation that is one loop nest."""
+    """An operation that is a single loop nest."""
 
     def nest(self, problem: Problem) -> Nest:
         """The index expression, from which loop solvers generate code."""
@@ -109,27 +108,27 @@ class NestOperation(Operation, Protocol):
 
 @runtime_checkable
 class ProgramOperation(Operation, Protocol):
-    """An operation of several passes over each row."""
+    """An operation that takes several passes over each row."""
 
     def programs(self, problem: Problem) -> Mapping[str, RowProgram]:
-        """Ways to compute it by name; the first is the plain one."""
+        """Alternative programs by name; the first is the plain one."""
         ...
 
 
 @runtime_checkable
 class SeveralOutputs(Protocol):
-    """An operation that writes more than its `output`, at least in some of its problems.
+    """An operation with more outputs than `output`, at least for some problems.
 
-    Each array is checked with the operation's one tolerance. Everybody else asks
-    `skipjack.operations.outputs`, which knows operations with one output too.
+    Each output is checked with the one tolerance of the operation. Callers use
+    `skipjack.operations.outputs`, which also handles operations with a single output.
     """
 
     def outputs(self, problem: Problem) -> tuple[Tensor, ...]:
-        """All that is written: first `Operation.output`, then further arrays of other names."""
+        """All outputs: first `Operation.output`, then further arrays with other names."""
         ...
 
     def references(self, problem: Problem, arrays: Arrays) -> Arrays:
-        """Each output by name, by NumPy and in the precision of the inputs given."""
+        """Each output by name, computed by NumPy in the precision of the inputs."""
         ...
 
     def magnitudes(self, problem: Problem, arrays: Arrays) -> Arrays:
@@ -139,65 +138,65 @@ class SeveralOutputs(Protocol):
 
 @runtime_checkable
 class LetteredShape(Protocol):
-    """An operation whose shape is not written as ``4x5``."""
+    """An operation whose shape is written with letters, not as ``4x5``."""
 
     def parse_shape(self, text: str, where: str) -> tuple[tuple[int, ...], str]:
-        """The sizes and their canonical text, or `ProblemError` that names `where`."""
+        """The sizes and their canonical text; raises `ProblemError` that mentions `where`."""
         ...
 
 
 @runtime_checkable
 class Directed(Protocol):
-    """An operation whose arrays can lie in several layouts, and that has several directions."""
+    """An operation with several layouts of its arrays and several directions."""
 
     @property
     def layouts(self) -> Sequence[str]:
-        """As in a problem's key; the first is the default."""
+        """Layouts in keys of problems; the first is the default."""
         ...
 
     @property
     def directions(self) -> Sequence[str]:
-        """As in a problem's key; the first is the default."""
+        """Directions in keys of problems; the first is the default."""
         ...
 
 
 @runtime_checkable
 class NumpyDeclared(Protocol):
-    """An operation that declares whether NumPy computes it; NumPy computes those that do not."""
+    """An operation that declares whether NumPy computes it. The default is that it does."""
 
     in_numpy: bool
 
 
 @runtime_checkable
 class DirectCall(Protocol):
-    """An operation that says how a user would call NumPy for it, writing into ``out``.
+    """An operation that defines how a user would call NumPy for it, writing into ``out``.
 
-    The call is what gets timed: everything that can be looked up before belongs outside of it.
+    The call is timed, so everything that can be prepared in advance belongs outside of it.
     """
 
     def numpy_call(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
-        """The call on these arrays, ``out`` among them."""
+        """A call on these arrays, which include ``out``."""
         ...
 
 
 @runtime_checkable
 class TorchComputed(Protocol):
-    """An operation that says how a user would call PyTorch for it, in eager mode.
+    """An operation that defines how a user would call PyTorch for it, in eager mode.
 
-    PyTorch is passed in, so that operations do not load it. Everything that can be looked up
-    before belongs outside of the function, which is timed.
+    PyTorch is passed in, so that operations do not import it. The returned function is timed, so
+    everything that can be prepared in advance belongs outside of it.
     """
 
     def torch_function(self, torch: Any, problem: Problem) -> TorchFunction:
-        """Computes the outputs from tensors on any device."""
+        """A function that computes the outputs from tensors on any device."""
         ...
 
 
 @runtime_checkable
 class TorchMagnitude(TorchComputed, Protocol):
-    """An operation with one output, ``out``, whose results PyTorch checks on the GPU.
+    """An operation with one output, ``out``, whose results PyTorch can check on the GPU.
 
-    Results of other operations are checked on the host, which takes much longer.
+    Results of other operations are checked on the host, which is much slower.
     """
 
     def torch_magnitude(
@@ -209,43 +208,43 @@ class TorchMagnitude(TorchComputed, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Some elements of an output, with their reference and their scale of rounding errors."""
+    """Some elements of an output, with their reference and the scale of their rounding errors."""
 
     place: tuple[Any, ...]
-    """Indexes the output."""
+    """Index of these elements in the output."""
     exact: npt.NDArray[np.float64]
     scale: npt.NDArray[np.float64]
 
 
 @runtime_checkable
 class PaddedCheck(Protocol):
-    """An operation whose reference needs more room than its arrays in float64."""
+    """An operation whose reference needs more memory than its arrays in float64."""
 
     def check_elements(self, problem: Problem) -> int:
-        """Elements in float64 that computing the reference takes besides."""
+        """Number of additional float64 elements that computing the reference takes."""
         ...
 
 
 @runtime_checkable
 class Projectable(Protocol):
-    """An operation whose large results can be checked without computing all of the reference."""
+    """An operation whose large results can be checked without the complete reference."""
 
     def can_project(self, problem: Problem) -> bool:
-        """Whether this problem allows it."""
+        """Whether this problem supports it."""
         ...
 
     def as_matrix(self, problem: Problem, result: Array) -> Array:
-        """The output as rows and columns, in any order; `project` is about the columns."""
+        """The output as a matrix, in any order; `project` multiplies its columns."""
         ...
 
     def project(
         self, problem: Problem, arrays: Arrays, vectors: Array
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """``reference @ vectors`` and ``magnitude @ |vectors|``, cheaply; each is a column."""
+        """``reference @ vectors`` and ``magnitude @ |vectors|``, computed cheaply."""
         ...
 
     def sampled(
         self, problem: Problem, arrays: Arrays, rng: np.random.Generator
     ) -> Sequence[Sample]:
-        """Parts of the output that show where it is wrong and how."""
+        """Parts of the output for a direct comparison, to locate errors."""
         ...

@@ -1,7 +1,7 @@
-"""The operators of expressions on single values; `array_expressions` has them for NumPy arrays.
+"""The operators of expressions on single values; `skipjack.core.tabulation` applies them to arrays.
 
-Operators never raise: what cannot be computed is an `Undefined` value that travels upwards like
-any other. So ``b == 0 or a % b == 0`` may be computed in any order, also for all values at once.
+Operators never raise: the result of an impossible operation is an `Undefined` value, which
+propagates. So ``b == 0 or a % b == 0`` can be computed in any order, and for all values at once.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 MAX_BITS = 1024
-"""Whole numbers longer than this are refused: no ``9**9**9``."""
+"""Longer integers are rejected, such as ``9**9**9``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Undefined:
-    """No value. A mistake is wrong whatever the values (``"a" < 1``); the rest is arithmetic."""
+    """No value. A mistake is a type error (``"a" < 1``), anything else a matter of the values."""
 
     reason: str
     mistake: bool = False

@@ -1,42 +1,116 @@
 """Parameter spaces: typed values, constraints, and which parameters decide the build.
 
 A space of a billion points with constraints is counted exactly and sampled uniformly without
-listing anything (`skipjack.core.counting`); children and mutants are drawn from the legal points
-near their parents, so they are legal by construction.
+listing anything (`skipjack.core.counting`).
 """
 
 from __future__ import annotations
 
+import keyword
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import nsmallest
 from itertools import combinations
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 
-from skipjack.core.config import Config, Value
+from skipjack.core.config import Config, Value, digest_of
 from skipjack.core.constraints import Constraint, ConstraintLike, read_constraint
-from skipjack.core.counting import Counting, Point, conflict
-from skipjack.core.digest import digest_of
-from skipjack.core.parameter import Parameter
+from skipjack.core.counting import Counting, Point, minimal_conflict
 from skipjack.errors import SpaceError
 
-__all__ = ["Parameter", "ParameterSpace"]
+# One parameter: a name, typed values, a default, and whether it affects the build.
+
+Stage = Literal["build", "run"]
+
+_KINDS = (bool, int, float, str)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One setting and its possible values, all of one type. The default is the first value."""
+
+    name: str
+    values: tuple[Value, ...]
+    default: Value | None = None
+    stage: Stage = "build"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", tuple(self.values))
+        name = self.name
+        if not name.isidentifier() or keyword.iskeyword(name) or "__" in name:
+            raise SpaceError(
+                f"parameter {name!r} needs a name that is valid in an expression, such as tile_m"
+            )
+        if not self.values:
+            raise SpaceError(f"parameter {name} has no values; give at least one")
+        kinds = {type(value) for value in self.values}
+        if len(kinds) > 1 or not kinds <= set(_KINDS):
+            found = ", ".join(sorted(kind.__name__ for kind in kinds))
+            raise SpaceError(
+                f"parameter {name} has values of type {found}; use one of bool, int, float and str"
+            )
+        if any(isinstance(value, float) and not math.isfinite(value) for value in self.values):
+            raise SpaceError(f"parameter {name} has a value that is not finite")
+        if len(set(self.values)) < len(self.values):
+            raise SpaceError(f"parameter {name} lists a value twice")
+        if self.default is None:
+            object.__setattr__(self, "default", self.values[0])
+        elif not self.accepts(self.default):
+            raise SpaceError(
+                f"parameter {name} has the default {self.default!r}, which is not one of its values"
+            )
+        if self.stage not in ("build", "run"):
+            raise SpaceError(f"parameter {name} has the stage {self.stage!r}; write build or run")
+
+    @property
+    def default_index(self) -> int:
+        """The index of the default in `values`."""
+        return self.values.index(self.default)
+
+    def accepts(self, value: object) -> bool:
+        """Whether this is one of the values and of their type: 1 is not True."""
+        return type(value) is type(self.values[0]) and value in self.values
+
+    def ranks(self) -> list[int]:
+        """The rank of each value: by size for numbers, as listed for strings."""
+        if isinstance(self.values[0], str):
+            return list(range(len(self.values)))
+        order = sorted(range(len(self.values)), key=lambda at: self.values[at])
+        ranks = [0] * len(order)
+        for rank, at in enumerate(order):
+            ranks[at] = rank
+        return ranks
+
+    def feature(self, value: Value) -> float:
+        """A number for a value: the logarithm of a size, the index of a string."""
+        if isinstance(value, str):
+            return float(self.values.index(value))
+        sizes = type(value) is int and all(v > 0 for v in self.values if isinstance(v, int))
+        return math.log2(value) if sizes else float(value)
+
+
+# Parameter spaces: typed values, constraints, and which parameters affect the build.
+#
+# A space of a billion points with constraints is counted exactly and sampled uniformly without
+# enumerating it (`skipjack.core.counting`); children and mutants are drawn from the legal points
+# near their parents, so that they are legal by construction.
 
 LISTABLE = 20_000
-"""Spaces up to this size are listed in the order of their parameters, and ordered as a whole."""
+"""Spaces up to this size are enumerated in the order of their parameters and ranked as a whole."""
 
 
 class ParameterSpace:
-    """The configs that give every parameter one of its values and keep to every constraint.
+    """The configs that give every parameter one of its values and satisfy every constraint.
 
     A constraint is an expression (``tile_m * tile_n <= 4096``) or a function whose arguments are
-    named as the parameters it reads. `order` estimates a cost without measuring, less is better,
-    and makes the space name `promising` configs. Immutable; everything costly is done on first use
-    and kept.
+    named after the parameters it reads. `order` estimates a cost without a measurement, lower is
+    better, and is the basis of `promising`. Instances are immutable; expensive results are computed
+    on first use and cached.
     """
 
     def __init__(
@@ -64,17 +138,17 @@ class ParameterSpace:
         self._indices = [{v: at for at, v in enumerate(p.values)} for p in parameters]
         self._ranks = [parameter.ranks() for parameter in parameters]
 
-    # The verbs of every space
+    # Methods of every space
 
     def default(self) -> Config:
         """All parameters at their defaults, or the legal config nearest to that.
 
-        With `default_by_order` the first by the space's order.
+        With `default_by_order`, the best config by the order of the space.
         """
         return self._first if self._default_by_order else self._default
 
     def contains(self, config: Config) -> bool:
-        """Whether it gives each parameter one of its values and keeps to all constraints."""
+        """Whether each parameter has one of its values and all constraints hold."""
         return (
             len(config) == len(self.parameters)
             and all(p.name in config and p.accepts(config[p.name]) for p in self.parameters)
@@ -82,11 +156,11 @@ class ParameterSpace:
         )
 
     def sample(self, rng: np.random.Generator) -> Config:
-        """A random legal config, each as likely as any other."""
+        """A random legal config, drawn uniformly."""
         return self._config(self._counting.draw(rng))
 
     def neighbours(self, config: Config) -> Sequence[Config]:
-        """One parameter changed, adjacent values first; pairs where no single change is legal."""
+        """One parameter changed, adjacent values first; two if no single change is legal."""
         here = self._point(config)
         every = range(len(self.parameters))
         single = [near for at in every for near in self._moves(here, (at,))]
@@ -96,11 +170,9 @@ class ParameterSpace:
         return [self._config(near) for near in single]
 
     def key(self, config: Config) -> str:
-        """The config's own canonical text."""
         return config.key
 
     def features(self, config: Config) -> tuple[float, ...]:
-        """One number for each parameter."""
         return tuple(p.feature(config[p.name]) for p in self.parameters)
 
     # Capabilities: Countable, Recombining, Staged, Promising, Pinnable
@@ -117,13 +189,13 @@ class ParameterSpace:
         return map(self._config, points)
 
     def recombine(self, first: Config, second: Config, rng: np.random.Generator) -> Config:
-        """A legal mixture of the parents' values, each mixture as likely as any other."""
+        """A legal mixture of the parents' values, drawn uniformly."""
         a, b = self._point(first), self._point(second)
         allowed = [(x,) if x == y else (x, y) for x, y in zip(a, b, strict=True)]
         return self._config(self._draw_within(allowed, rng) or a)
 
     def mutate(self, config: Config, rng: np.random.Generator) -> Config:
-        """One parameter changed, and as few others as that takes."""
+        """One parameter changed, and as few others as necessary."""
         here = self._point(config)
         for at in rng.permutation(len(here)).tolist():
             others = [other for other in rng.permutation(len(here)).tolist() if other != at]
@@ -138,11 +210,11 @@ class ParameterSpace:
         return config
 
     def build_part(self, config: Config) -> Config:
-        """The settings of build-time parameters."""
+        """The settings of parameters with the stage ``build``."""
         return Config({p.name: config[p.name] for p in self.parameters if p.stage == "build"})
 
     def promising(self, count: int) -> Sequence[Config]:
-        """The first by the space's order, of all configs or of a fixed sample; none without one."""
+        """The best configs by the order, of all or of a fixed sample; none without an order."""
         if self._order is None:
             return ()
         if self.count() <= LISTABLE:
@@ -158,9 +230,9 @@ class ParameterSpace:
         return dict(self._domains)
 
     def pinned(self, settings: Mapping[str, Value]) -> Self:
-        """The same space with only these values of these parameters."""
+        """The part of the space that has these values."""
         part = copy(self)
-        for kind in type(self).__mro__:  # what was worked out is of the whole
+        for kind in type(self).__mro__:  # cached results are those of the whole space
             for name, member in vars(kind).items():
                 if isinstance(member, cached_property):
                     part.__dict__.pop(name, None)
@@ -179,18 +251,18 @@ class ParameterSpace:
 
     @cached_property
     def digest(self) -> str:
-        """What tells this space from another: parameters, values and constraints."""
+        """A digest of parameters, values and constraints, which identifies the space."""
         parameters = [[p.name, list(p.values), p.default, p.stage] for p in self.parameters]
         parts = [parameters, [constraint.identity for constraint in self.constraints]]
         return digest_of(parts)
 
-    # How
+    # Implementation
 
     @cached_property
     def _counting(self) -> Counting:
         counting = Counting(self._domains, self.constraints)
         if counting.total == 0:
-            raise SpaceError(_explain(conflict(self._domains, self.constraints)))
+            raise SpaceError(_explain(minimal_conflict(self._domains, self.constraints)))
         return counting
 
     @cached_property
@@ -200,7 +272,7 @@ class ParameterSpace:
         return config if self.contains(config) else self._config(self._nearest(here))
 
     def _nearest(self, here: Point) -> Point:
-        """A legal point with few and small changes; the same one every time."""
+        """A legal point with few and small changes; deterministic."""
         _ = self._counting  # an empty space is reported as such
         for changes in (1, 2):
             subsets = combinations(range(len(here)), changes)
@@ -208,7 +280,7 @@ class ParameterSpace:
             best = min(near, key=lambda point: (self._distance(here, point), point), default=None)
             if best is not None:
                 return best
-        # Parameter by parameter, the nearest value that can still be completed.
+        # For each parameter in turn, the nearest value that can still be completed.
         fixed: list[tuple[int, ...]] = [tuple(range(len(p.values))) for p in self.parameters]
         for at, index in enumerate(here):
             ranks = self._ranks[at]
@@ -219,7 +291,7 @@ class ParameterSpace:
         return tuple(choices[0] for choices in fixed)
 
     def _around(self, here: Point, at: int, freed: Sequence[int]) -> list[tuple[int, ...]]:
-        """Parameter `at` anywhere but here, the freed ones anywhere, the others as they are."""
+        """Allowed values: any other one for `at`, any for the freed parameters, else unchanged."""
         spread: list[tuple[int, ...]] = [(index,) for index in here]
         for other in freed:
             spread[other] = tuple(range(len(self.parameters[other].values)))
@@ -245,7 +317,7 @@ class ParameterSpace:
         )
 
     def _moves(self, here: Point, changed: tuple[int, ...]) -> Iterator[Point]:
-        """Legal points that differ in exactly these parameters, the nearest values first."""
+        """Legal points that differ in exactly these parameters, nearest values first."""
         spread: list[tuple[int, ...]] = [(index,) for index in here]
         for at in changed:
             ranks = self._ranks[at]
@@ -255,7 +327,7 @@ class ParameterSpace:
             yield tuple(spread[at][index] for at, index in enumerate(point))
 
     def _distance(self, here: Point, there: Point) -> int:
-        """How many places apart; text has no order, so any other text is one away."""
+        """Sum of the differences in rank; different strings, which have no order, count 1."""
         return sum(
             min(1, abs(a - b)) if isinstance(p.values[0], str) else abs(ranks[a] - ranks[b])
             for p, ranks, a, b in zip(self.parameters, self._ranks, here, there, strict=True)

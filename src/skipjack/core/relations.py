@@ -1,7 +1,7 @@
 """Weighted relations: rows of value indices with a count each, joined and summed with NumPy.
 
-They are the factor tables of counting by variable elimination. Rows that no constraint allows are
-left out, so a relation is as large as what is legal, not as what could be written down.
+They are the factor tables of counting by variable elimination. Illegal rows are left out, so that
+the size of a relation is the number of legal combinations, not of all combinations.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import numpy.typing as npt
 from skipjack.errors import SpaceError
 
 MAX_ROWS = 20_000_000
-"""More rows than this are not worth their memory."""
+"""Maximum number of rows of a relation, which limits its memory."""
 
 Ints = npt.NDArray[np.int64]
 Weights = npt.NDArray[Any]
-"""int64, or Python integers in an object array where counts may exceed it."""
+"""int64, or Python integers in an object array if counts may exceed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """For each row of indices into the domains of `names`, in how many ways it can be had."""
+    """Rows of indices into the domains of `names`, each with the number of ways to obtain it."""
 
     names: tuple[str, ...]
     columns: tuple[Ints, ...]
@@ -35,16 +35,15 @@ class Relation:
 
     @property
     def rows(self) -> int:
-        """How many combinations are possible at all."""
+        """The number of possible combinations."""
         return len(self.weights)
 
     def column(self, name: str) -> Ints:
-        """The indices of one variable."""
         return self.columns[self.names.index(name)]
 
 
 def refuse_size(names: tuple[str, ...], rows: float) -> SpaceError:
-    """What to say when constraints tie too much together."""
+    """The error for constraints that relate too many combinations."""
     return SpaceError(
         f"the constraints tie {', '.join(names)} together in {rows:.1e} combinations, "
         f"more than {MAX_ROWS:.0e}; use fewer values or constraints over fewer parameters"
@@ -52,14 +51,14 @@ def refuse_size(names: tuple[str, ...], rows: float) -> SpaceError:
 
 
 def join(left: Relation, right: Relation, sizes: Mapping[str, int]) -> Relation:
-    """All pairs of rows that agree on the shared variables; counts multiply."""
+    """All pairs of rows that agree in the shared variables; counts are multiplied."""
     shared = tuple(name for name in left.names if name in right.names)
     added = tuple(name for name in right.names if name not in shared)
     codes = encode(right, shared, sizes)
     order = np.argsort(codes, kind="stable")
-    wanted = encode(left, shared, sizes)
-    first = np.searchsorted(codes, wanted, "left", sorter=order)
-    matches = np.searchsorted(codes, wanted, "right", sorter=order) - first
+    left_codes = encode(left, shared, sizes)
+    first = np.searchsorted(codes, left_codes, "left", sorter=order)
+    matches = np.searchsorted(codes, left_codes, "right", sorter=order) - first
     total = int(matches.sum())
     if total > MAX_ROWS:
         raise refuse_size((*left.names, *added), total)
@@ -75,7 +74,7 @@ def join(left: Relation, right: Relation, sizes: Mapping[str, int]) -> Relation:
 
 
 def encode(relation: Relation, names: tuple[str, ...], sizes: Mapping[str, int]) -> Ints:
-    """One number per row that stands for its indices of `names`."""
+    """One number for each row, which encodes its indices of `names`."""
     if prod(sizes[name] for name in names) >= 2**62:
         raise refuse_size(names, prod(float(sizes[name]) for name in names))
     codes = np.zeros(relation.rows, np.int64)
@@ -85,21 +84,21 @@ def encode(relation: Relation, names: tuple[str, ...], sizes: Mapping[str, int])
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """How to choose one variable once the ones in `scope` are chosen: the way back."""
+class EliminationStep:
+    """How to choose one variable after the variables in `scope`: undoes an elimination."""
 
     name: str
     scope: tuple[str, ...]
     scope_sizes: tuple[int, ...]
     codes: Ints
-    """Ascending, one for each combination of the scope that can be completed."""
+    """One for each combination of the scope that can be completed, ascending."""
     bounds: Ints
-    """Row range of each code."""
+    """The range of rows of each code."""
     choices: Ints
     weights: Weights
 
     def options(self, chosen: Mapping[str, int]) -> tuple[Ints, Weights]:
-        """What the variable may be, and in how many ways each can be completed."""
+        """Possible values of the variable, and the number of ways to complete each."""
         code = 0
         for name, size in zip(self.scope, self.scope_sizes, strict=True):
             code = code * size + chosen[name]
@@ -108,7 +107,7 @@ class Step:
         return self.choices[begin:end], self.weights[begin:end]
 
     def draw(self, chosen: Mapping[str, int], rng: np.random.Generator) -> int:
-        """One choice, in proportion to the counts."""
+        """One choice, drawn in proportion to the counts."""
         choices, weights = self.options(chosen)
         sums = weights.cumsum()
         at = draw_below(int(sums[-1]), rng)
@@ -117,15 +116,17 @@ class Step:
         return int(choices[int(np.searchsorted(sums, at, "right"))])
 
 
-def sum_out(relation: Relation, name: str, sizes: Mapping[str, int]) -> tuple[Relation, Step]:
-    """The relation without one variable, its counts added up, and the way back."""
+def sum_out(
+    relation: Relation, name: str, sizes: Mapping[str, int]
+) -> tuple[Relation, EliminationStep]:
+    """The relation summed over one variable, and the step that undoes it."""
     scope = tuple(other for other in relation.names if other != name)
     codes = encode(relation, scope, sizes)
     order = np.argsort(codes, kind="stable")
     codes = codes[order]
     starts = np.flatnonzero(np.concatenate(([True], codes[1:] != codes[:-1]))[: len(codes)])
     weights = relation.weights[order]
-    step = Step(
+    step = EliminationStep(
         name=name,
         scope=scope,
         scope_sizes=tuple(sizes[other] for other in scope),
@@ -140,7 +141,7 @@ def sum_out(relation: Relation, name: str, sizes: Mapping[str, int]) -> tuple[Re
 
 
 def draw_below(bound: int, rng: np.random.Generator) -> int:
-    """A whole number in ``[0, bound)``, each as likely, also beyond 64 bits."""
+    """A uniform integer in ``[0, bound)``; the bound may exceed 64 bits."""
     if bound < 2**63:
         return int(rng.integers(bound))
     bits = bound.bit_length()

@@ -1,13 +1,13 @@
-"""What may vary. A space has five verbs that every searcher can rely on, and capabilities.
+"""Search spaces. Every space has the methods of `Space`; it may also have capabilities.
 
-A capability is a protocol that a space may satisfy besides; searchers ask with ``isinstance``:
+A capability is a further protocol, for which searchers test with ``isinstance``:
 
 ==============  =========================================================================
-`Countable`     knows its size and can list itself
+`Countable`     knows its size and can enumerate its configs
 `Recombining`   makes legal children of two legal parents, and legal mutants of one
 `Staged`        knows which part of a config decides the build (the rest is set at run time)
-`Promising`     can name configs that are good before anything was measured, best first
-`Pinnable`      knows the values of its settings, and the part of it that has some of them
+`Promising`     can rank configs before anything is measured
+`Pinnable`      knows the values of its settings, and can be restricted to some of them
 ==============  =========================================================================
 """
 
@@ -25,7 +25,7 @@ class Space(Protocol):
     """The set of legal configs of a candidate. All methods are pure; configs are in normal form."""
 
     def default(self) -> Config:
-        """The config one would use without tuning; always legal."""
+        """The config to use without tuning; always legal."""
         ...
 
     def contains(self, config: Config) -> bool:
@@ -45,7 +45,7 @@ class Space(Protocol):
         ...
 
     def features(self, config: Config) -> tuple[float, ...]:
-        """Numbers that describe the config, of a fixed length for this space."""
+        """Numbers that describe the config, always equally many for this space."""
         ...
 
 
@@ -64,14 +64,14 @@ class Countable(Protocol):
 
 @runtime_checkable
 class Recombining(Protocol):
-    """A space that breeds: children are legal by construction."""
+    """A space for evolutionary search, whose children are legal by construction."""
 
     def recombine(self, first: Config, second: Config, rng: np.random.Generator) -> Config:
-        """A legal child that takes after both parents."""
+        """A legal child with values of both parents."""
         ...
 
     def mutate(self, config: Config, rng: np.random.Generator) -> Config:
-        """A legal config that differs from this one, where the space has more than one."""
+        """A legal config that differs from this one, if the space has another one."""
         ...
 
 
@@ -80,27 +80,27 @@ class Staged(Protocol):
     """A space with build-time and run-time parameters."""
 
     def build_part(self, config: Config) -> Config:
-        """The settings that decide what is built; equal parts share one build."""
+        """The settings that determine the build; configs with equal parts share one."""
         ...
 
 
 @runtime_checkable
 class Pinnable(Protocol):
-    """A space of settings that can be held at a value."""
+    """A space of settings that can be fixed at a value."""
 
     def choices(self) -> Mapping[str, Sequence[Value]]:
-        """The values of every setting, by its name."""
+        """The values of every setting, by name."""
         ...
 
     def pinned(self, settings: Mapping[str, Value]) -> Space:
-        """The configs that have these settings; `SpaceError` if none has all of them."""
+        """The configs with these settings; `SpaceError` if there are none."""
         ...
 
 
 @runtime_checkable
 class Promising(Protocol):
-    """A space that starts well."""
+    """A space that can suggest configs to start with."""
 
     def promising(self, count: int) -> Sequence[Config]:
-        """Up to `count` distinct legal configs in the order in which to try them."""
+        """Up to `count` distinct legal configs, in the order in which to try them."""
         ...

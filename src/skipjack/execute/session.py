@@ -1,7 +1,7 @@
-"""A run session: a worker on the device that holds many kernels, and the blame when it falls.
+"""A run session: a worker on the device that holds many kernels, and survives their crashes.
 
-A kernel that crashes or hangs costs its own place only: the session starts a new worker, loads the
-others again when they are next needed, and reports which kernel it was.
+A kernel that crashes or hangs is reported and dropped: the session starts a new worker and loads
+the other kernels again when they are next needed.
 """
 
 from __future__ import annotations
@@ -12,12 +12,8 @@ from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any, TypeVar
 
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
-from skipjack.core.protocol import TimingProtocol
-from skipjack.core.trial import Status
+from skipjack.core import Device, Problem, Status, TimingProtocol
 from skipjack.errors import WorkerError
-from skipjack.execute.announcement import NOTHING, Announcement
 from skipjack.execute.process import (
     START_TIMEOUT_S,
     WorkerDiedError,
@@ -25,8 +21,9 @@ from skipjack.execute.process import (
     WorkerProcess,
 )
 from skipjack.execute.statistics import Block
+from skipjack.execute.wire import NO_KERNEL, CrashMarker
 from skipjack.operations import get, outputs
-from skipjack.solvers.solver import Slot
+from skipjack.solvers import Slot
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Loadable:
-    """What a session needs in order to run something: machine code, or a vendor solver's name."""
+    """What a session needs to run a kernel: machine code, or the name of a vendor's solver."""
 
     data: bytes = b""
     digest: str = ""
@@ -48,15 +45,15 @@ class Loadable:
     abi: str = ""
     slots: tuple[Slot, ...] = ()
     vendor: str = ""
-    slack: float = 1.0
-    """How many times the operation's tolerance its result may be off."""
+    tolerance_factor: float = 1.0
+    """The factor by which its error may exceed the operation's tolerance."""
     called: bool = False
-    """Whether machine code is timed as a program calls it from Python, its arrays bound before."""
+    """Whether machine code is timed as a program calls it from Python, with bound arrays."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A kernel that did not make it."""
+    """A kernel that failed, with its status and the reason."""
 
     kernel: int
     status: Status
@@ -65,15 +62,15 @@ class Failure:
 
 _LONGEST_AGAIN_NS = 1e8
 _MOST_ELEMENTS = 1 << 26
-"""Longer calls and larger outputs are not spent on a digest."""
+"""Slower kernels and larger outputs get no digest."""
 _SLOW_FLOPS = 1e9
 _SLOW_GPU_FLOPS = 1e11
 
 
 class RunSession:
-    """Kernels of one problem after another, on cores of their own. Use from one thread.
+    """Runs kernels of one problem after another, on cores of its own. Use from one thread.
 
-    With `gpu` (``cuda:0``) they run on that GPU, and the cores are those of the process beside it.
+    With `gpu` (``cuda:0``) kernels run on that GPU, and the cores are those of the host process.
     """
 
     def __init__(
@@ -81,12 +78,12 @@ class RunSession:
     ) -> None:
         self._protocol, self._cores, self._gpu = protocol, cores, gpu
         self._load_limit_s = max(2.0, protocol.call_timeout_s)
-        self._patience_s = float("inf")
-        self._page = Announcement()
+        self._longest_call_s = float("inf")
+        self._marker = CrashMarker()
         self._problem: Problem | None = None
         self._loadables: dict[int, Loadable] = {}
         self._failed: dict[int, Failure] = {}
-        self._excused: set[int] = set()
+        self._retried: set[int] = set()
         self._present: set[int] = set()
         self._checked_ns: dict[int, float] = {}
         self._next = 0
@@ -97,12 +94,14 @@ class RunSession:
         self.restarts += 1
         self._present.clear()
         self.imported: set[str] = set()
-        """Packages of libraries that the worker has been told to import."""
+        """Packages of libraries that the worker was told to import."""
         self._ready = False
-        self._page.announce(NOTHING)
-        page = self._page.descriptor
+        self._marker.announce(NO_KERNEL)
+        marker = self._marker.descriptor
         where = ["--gpu", self._gpu] if self._gpu else []
-        return WorkerProcess("run", ["--announce", str(page), *where], self._cores, share=[page])
+        return WorkerProcess(
+            "run", ["--announce", str(marker), *where], self._cores, share=[marker]
+        )
 
     def _restart(self) -> None:
         self._worker.kill()
@@ -120,42 +119,42 @@ class RunSession:
     @property
     def pid(self) -> int:
         """The worker's process id."""
-        self._surviving(self._await_ready)
+        self._with_retries(self._await_ready)
         return self._worker.pid
 
     @property
     def _call_limit_s(self) -> float:
-        """How long one call may take: a plain loop nest does about a GFLOP in a second.
+        """How long one call may take: a plain loop nest does about 1 GFLOP/s.
 
-        A bad kernel for a GPU does a hundred.
+        A bad kernel for a GPU does about 100.
         """
         problem = self._problem
         work = get(problem.operation).flops(problem) if problem else 0
         rate = _SLOW_GPU_FLOPS if self._gpu else _SLOW_FLOPS
         generous = self._protocol.call_timeout_s * max(1.0, work / rate / 10.0)
-        return min(generous, max(self._patience_s, self._protocol.call_timeout_s))
+        return min(generous, max(self._longest_call_s, self._protocol.call_timeout_s))
 
-    def hurry(self, most_s: float) -> None:
-        """Give calls of this problem at most so long from now on, or the protocol's time if longer.
+    def limit_call_time(self, most_s: float) -> None:
+        """From now on, limit calls of this problem to this time, or to the protocol's if longer.
 
-        For who knows how fast others are; a call that is cut short ends the worker as a hang does.
+        For callers that know faster kernels; a call that takes longer ends the worker, as a hang.
         """
-        self._patience_s = most_s
+        self._longest_call_s = most_s
 
     def checked_ns(self, kernel: int) -> float:
-        """How long the call took that was checked last; 0 if none was."""
+        """How long the last checked call took; 0 if there was none."""
         return self._checked_ns.get(kernel, 0.0)
 
     def prepare(self, problem: Problem) -> None:
-        """Turn to a problem: kernels of the one before are gone."""
+        """Switch to a problem; kernels of the previous one are dropped."""
         self._loadables.clear()
         self._failed.clear()
         self._present.clear()
         self._checked_ns.clear()
-        self._patience_s = float("inf")
+        self._longest_call_s = float("inf")
         self._problem = None
-        self._surviving(self._await_ready)
-        self._surviving(lambda: self._prepare(problem))
+        self._with_retries(self._await_ready)
+        self._with_retries(lambda: self._prepare(problem))
         self._problem = problem
 
     def _prepare(self, problem: Problem) -> None:
@@ -172,33 +171,38 @@ class RunSession:
             raise WorkerError(f"cannot prepare {problem.key}: {answer['error']}")
 
     def add(self, loadable: Loadable) -> int:
-        """Take a kernel in and give it a number; it is loaded when first used."""
+        """Add a kernel and return its number; it is loaded when it is first used."""
         self._next += 1
         self._loadables[self._next] = loadable
         return self._next
 
     def unload(self, kernel: int) -> None:
-        """Free its memory in the worker; it is loaded again should it be used again."""
+        """Free a kernel's memory in the worker; it is loaded again if it is used again."""
         if kernel not in self._present:
             return
         self._present.discard(kernel)
         try:
             self._worker.request({"verb": "unload", "kernel": kernel}, timeout_s=self._load_limit_s)
         except (WorkerDiedError, WorkerHungError) as error:
-            log.info("the run worker %s; another one is started", error)
+            log.info("the run worker %s; starting a new one", error)
             self._restart()
         except BaseException:
             self._restart()
             raise
 
-    def verify(self, kernel: int, *, elsewhere: bool = False) -> tuple[Failure | None, float]:
-        """Load and check a kernel; gives the failure, if any, and the error over its tolerance.
+    def verify(self, kernel: int, *, unaligned: bool = False) -> tuple[Failure | None, float]:
+        """Load and check a kernel; returns the failure, if any, and the error over its tolerance.
 
-        `elsewhere` checks native code on arrays that are not aligned.
+        `unaligned` checks native code on unaligned arrays.
         """
-        known = self._loadables.get(kernel)  # one that failed before is not known any more
-        slack = known.slack if known else 1.0
-        request = {"verb": "verify", "kernel": kernel, "elsewhere": elsewhere, "slack": slack}
+        known = self._loadables.get(kernel)  # one that failed before is not known anymore
+        tolerance_factor = known.tolerance_factor if known else 1.0
+        request = {
+            "verb": "verify",
+            "kernel": kernel,
+            "elsewhere": unaligned,
+            "slack": tolerance_factor,
+        }
         try:
             answer = self._ask(request, [kernel], self._call_limit_s)
         except _KernelFailedError as failed:
@@ -213,10 +217,10 @@ class RunSession:
         return Failure(kernel, Status.WRONG, answer["reason"]), answer["error_ratio"]
 
     def output_digest(self, kernel: int) -> str:
-        """Of what a kernel that was checked writes: see `digest_of_outputs`.
+        """The digest of the output of a kernel that was checked: see `digest_of_outputs`.
 
-        Empty where that differs from call to call, where calls or outputs are too large to spend
-        more of them, and where it fails now.
+        Empty if the output differs from call to call, if the call is too slow or the output too
+        large, and if the kernel fails now.
         """
         written = sum(tensor.size for tensor in outputs(self._problem)) if self._problem else 0
         if not 0.0 < self.checked_ns(kernel) < _LONGEST_AGAIN_NS or written > _MOST_ELEMENTS:
@@ -228,8 +232,8 @@ class RunSession:
             return ""
 
     def import_package(self, name: str) -> None:
-        """Have a library's package in the worker. One that fails does so again with its library."""
-        self._surviving(self._await_ready)
+        """Import a library's package in the worker. A failure is reported again by the library."""
+        self._with_retries(self._await_ready)
         self.imported.add(name)
         try:
             self._worker.request({"verb": "import", "module": name}, timeout_s=_LIBRARY_TIMEOUT_S)
@@ -241,14 +245,14 @@ class RunSession:
             raise
 
     def measure_peaks(self, device: Device | None = None) -> dict[str, Any]:
-        """What the core can do at most, as JSON; with no more than another CPU's instructions."""
+        """The peaks of the core as JSON, or with only the instructions of the CPU `device`."""
         request = {"verb": "peaks", "device": asdict(device) if device else None}
 
         def ask() -> dict[str, Any]:
             self._await_ready()
             return self._worker.request(request, timeout_s=_PREPARE_TIMEOUT_S).body
 
-        answer = self._surviving(ask)
+        answer = self._with_retries(ask)
         if "error" in answer:
             raise WorkerError(f"cannot measure the peaks of this device: {answer['error']}")
         return answer
@@ -265,7 +269,7 @@ class RunSession:
                 "samples": self._protocol.samples_per_block,
                 "sample_ns": self._protocol.sample_ns,
             }
-            # A slow kernel is called once for a sample, and once to warm up.
+            # A slow kernel is called once per sample, and once to warm up.
             calls = self._protocol.samples_per_block + 1
             try:
                 answer = self._ask(request, wanted, self._call_limit_s * calls)
@@ -277,9 +281,9 @@ class RunSession:
         return [], failures
 
     def _ask(self, request: dict[str, Any], kernels: list[int], limit_s: float) -> dict[str, Any]:
-        """Load what is needed and ask; a death or silence becomes the guilty kernel's failure.
+        """Load kernels and send a request; a crash or hang becomes the failure of its kernel.
 
-        The limit is for one launch: as long as the worker goes from kernel to kernel, it is alive.
+        The limit is for one launch: it restarts whenever the worker launches another kernel.
         """
 
         def attempt() -> dict[str, Any]:
@@ -287,12 +291,12 @@ class RunSession:
             for kernel in kernels:
                 self._load(kernel)
             return self._worker.request(
-                request, timeout_s=limit_s, progress=lambda: self._page.count
+                request, timeout_s=limit_s, progress=lambda: self._marker.count
             ).body
 
-        answer = self._surviving(attempt)
+        answer = self._with_retries(attempt)
         if "error" in answer:
-            guilty = answer.get("kernel", NOTHING)
+            guilty = answer.get("kernel", NO_KERNEL)
             raise self._refused(guilty if guilty in kernels else kernels[0], answer)
         return answer
 
@@ -322,50 +326,50 @@ class RunSession:
             raise self._refused(kernel, answer)
         self._present.add(kernel)
 
-    def _surviving(self, attempt: Callable[[], T]) -> T:
-        """Do it, with a new worker if need be. A kernel that ends its worker raises its failure.
+    def _with_retries(self, attempt: Callable[[], T]) -> T:
+        """Call `attempt`, again with a new worker if need be; raises the failure of a kernel.
 
-        If nothing was launched, or somebody else killed the worker, the kernel gets a second
+        If nothing was launched, or the worker was killed from outside, the kernel gets a second
         chance; so does the worker itself.
         """
         for chance in range(_CHANCES):
             try:
                 return attempt()
             except (WorkerDiedError, WorkerHungError) as error:
-                kernel = self._page.kernel
+                kernel = self._marker.kernel
                 self._restart()
                 hung = isinstance(error, WorkerHungError)
                 outside = isinstance(error, WorkerDiedError) and error.from_outside
-                if kernel != NOTHING and (kernel in self._excused or not outside):
+                if kernel != NO_KERNEL and (kernel in self._retried or not outside):
                     reason = str(error) if hung else f"the kernel's process {error}"
                     status = Status.TIMEOUT if hung else Status.CRASH
-                    raise self._blamed(kernel, status, reason) from None
-                self._excused |= {kernel} - {NOTHING}
+                    raise self._failure_of(kernel, status, reason) from None
+                self._retried |= {kernel} - {NO_KERNEL}
                 if chance == _CHANCES - 1:
                     raise WorkerError(
-                        f"run workers fail again and again: the last {error}"
+                        f"run workers failed {_CHANCES} times in a row: the last {error}"
                     ) from None
-                log.info("the run worker %s; another one is started", error)
+                log.info("the run worker %s; starting a new one", error)
             except _KernelFailedError:
                 raise
             except BaseException:
-                # Ctrl-C between a request and its answer: the next answer would be the wrong one.
+                # After Ctrl-C in a request, the next answer would belong to that request.
                 self._restart()
                 raise
         raise AssertionError("the last chance returns or raises")
 
     def _refused(self, kernel: int, answer: dict[str, Any]) -> _KernelFailedError:
-        """Of an answer that is an error. After a fault of the device its worker ends itself."""
+        """The failure for an error answer. After a fault of the device the worker has ended."""
         status = Status.CRASH if answer.get("fault") else Status.ERROR
         if answer.get("out_of_memory"):
             status = Status.OUT_OF_MEMORY
         if answer.get("fault"):
             self._restart()
         else:
-            self.unload(kernel)  # what it holds may be what the next one lacks
-        return self._blamed(kernel, status, answer["error"])
+            self.unload(kernel)  # free its memory, which the next kernel may need
+        return self._failure_of(kernel, status, answer["error"])
 
-    def _blamed(self, kernel: int, status: Status, reason: str) -> _KernelFailedError:
+    def _failure_of(self, kernel: int, status: Status, reason: str) -> _KernelFailedError:
         log.info("kernel %d failed: %s", kernel, reason)
         failure = self._failed[kernel] = Failure(kernel, status, reason)
         self._loadables.pop(kernel, None)
@@ -375,7 +379,7 @@ class RunSession:
     def close(self) -> None:
         """End the worker."""
         self._worker.kill()
-        self._page.close()
+        self._marker.close()
 
     def __enter__(self) -> RunSession:
         return self

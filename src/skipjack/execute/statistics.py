@@ -1,4 +1,4 @@
-"""Numbers out of noise: blocks of samples, what to set aside, medians, paired ratios."""
+"""Statistics of noisy times: blocks of samples, which of them count, medians, paired ratios."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from typing import Any
 import numpy as np
 
 SENTINEL_DRIFT = 0.05
-"""The machine's speed changed if its sentinels differ by more."""
+"""The machine's speed changed if its sentinels differ by more than this share."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some samples of one kernel, taken in a row, and what stood around them."""
+    """Consecutive samples of one kernel, and the sentinels around them."""
 
     kernel: int
     round: int
     calls: int
     samples_ns: tuple[float, ...]
-    """The undisturbed ones; all of them where none was undisturbed."""
+    """The undisturbed samples; all samples if each was disturbed."""
     sentinel_ns: tuple[float, ...]
     disturbed: bool
     """Whether something else ran during each of the samples."""
     dropped: int = 0
-    """Samples that were disturbed and are not among these."""
+    """The number of disturbed samples that were left out."""
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Block:
-        """From what a run worker sent."""
+        """The block that a run worker sent."""
         return cls(
             record["kernel"],
             record["round"],
@@ -44,7 +44,7 @@ class Block:
 
     @property
     def time_ns(self) -> float:
-        """The block's own answer."""
+        """The median of the samples."""
         return median(self.samples_ns)
 
     @property
@@ -60,7 +60,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What the blocks of one kernel say together."""
+    """The time of a kernel from its blocks."""
 
     time_ns: float
     spread: float
@@ -71,10 +71,10 @@ class Timing:
 
 
 def undisturbed(blocks: Sequence[Block], best_sentinel_ns: float | None = None) -> list[Block]:
-    """The blocks to believe: of those that were not disturbed the ones at the machine's full speed.
+    """The blocks that count: those that were not disturbed and ran at the machine's full speed.
 
-    Where there are none at full speed, all that were not disturbed. Where every one was disturbed,
-    all of them: a search needs a number to go on, a verdict asks for pairs.
+    If none ran at full speed, all that were not disturbed. If each was disturbed, all of them: a
+    search needs some number to continue; a decision needs undisturbed pairs.
     """
     if best_sentinel_ns is None:
         best_sentinel_ns = best_sentinel(blocks)
@@ -91,7 +91,7 @@ def by_kernel(blocks: Iterable[Block]) -> dict[int, list[Block]]:
 
 
 def best_sentinel(blocks: Iterable[Block]) -> float:
-    """The sentinel's fastest time."""
+    """The fastest time of the sentinel."""
     return min((ns for block in blocks for ns in block.sentinel_ns), default=float("inf"))
 
 
@@ -113,13 +113,13 @@ class Ratio:
     high: float
     confidence: float = 0.99
     pairs: int = 0
-    """Rounds in which neither was disturbed: what the ratio is from."""
+    """Rounds in which neither was disturbed, from which the ratio is."""
     left_out: int = 0
     """Rounds in which one of the two was disturbed, or the machine changed its speed."""
 
     @property
     def supported(self) -> bool:
-        """Whether there are pairs enough for an interval at all."""
+        """Whether there are enough pairs for an interval."""
         return self.pairs >= _FEWEST
 
     @property
@@ -133,7 +133,7 @@ class Ratio:
         return self.supported and self.high > _WIDEST * self.low
 
     def to_json(self) -> dict[str, Any]:
-        """Plain numbers; None for what is not known, because JSON has no NaN."""
+        """Numbers for JSON, with None for NaN, which JSON does not have."""
         return {
             "ratio": _rounded(self.ratio),
             "low": _rounded(self.low),
@@ -166,18 +166,18 @@ def median_interval(values: Sequence[float], confidence: float) -> tuple[float, 
 
 _FEWEST = 4
 _WIDEST = 10.0
-"""Of an interval's ends: calls of two kernels on a quiet machine are a few percent apart."""
+"""Largest ratio of an interval's ends: on a quiet machine they are a few percent apart."""
 _STUDENT_CONFIDENCE = 0.9975
 _STUDENT = {3: 9.465, 4: 6.758, 5: 5.604, 6: 4.981, 7: 4.595, 8: 4.334, 9: 4.146}
 """Two-sided quantiles of Student's distribution at that confidence, by degrees of freedom."""
 
 
 def log_interval(values: Sequence[float], confidence: float) -> tuple[float, float]:
-    """An interval for the middle of some log ratios.
+    """An interval for the center of some log ratios.
 
-    From order statistics where there are enough values for the confidence, which assumes nothing.
-    Fewer are what slow kernels can afford: then Student's interval, which takes log ratios of
-    neighbouring blocks to be normal. Below four values it knows no bounds.
+    With enough values for the confidence it is from order statistics, which assume nothing. Slow
+    kernels have fewer values: then it is Student's interval, which assumes that log ratios of
+    neighboring blocks are normal. With fewer than four values the interval is infinite.
     """
     count = len(values)
     if 2.0 * 0.5**count <= 1.0 - confidence:
@@ -194,10 +194,10 @@ def undisturbed_pairs(
 ) -> list[tuple[Block, Block]]:
     """Blocks of the same rounds, neither of them disturbed.
 
-    A long call is disturbed more often than a short one, so a pair with a disturbed half would say
-    that the shorter one is faster than it is. A machine that is slower than it can be, for other
-    cores are busy, slows both; where it changed its speed within a round, the pair is left out
-    unless most rounds are like that.
+    A long call is disturbed more often than a short one, so pairs with a disturbed block would make
+    the shorter one look faster than it is. A machine that is slowed down by work on other cores
+    slows both kernels; if its speed changed within a round, the pair is left out, unless most
+    rounds are like that.
     """
     other = {block.round: block for block in faster}
     quiet = [

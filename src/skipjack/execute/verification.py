@@ -1,7 +1,7 @@
 """Is the result right? Random inputs, poisoned outputs, guard pages, a float64 reference.
 
-Above about a GFLOP the whole reference would cost more than the search: then random projections of
-the result and some whole rows are checked instead.
+Above about a GFLOP a full reference would cost more than the search: then random projections of
+the result and some full rows are checked instead.
 """
 
 from __future__ import annotations
@@ -14,20 +14,26 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from skipjack.core.dtypes import numpy_dtype
-from skipjack.core.nest import Tensor
-from skipjack.core.operation import Arrays, Projectable
-from skipjack.core.problem import Problem
-from skipjack.native.memory import GuardedArray, poison
-from skipjack.operations import get, magnitudes, outputs, references, tensor_dtype, tensors
-from skipjack.operations.bounds import ErrorTerms, error_terms, without_overflow
+from skipjack.core import Arrays, Problem, Projectable, Tensor, numpy_dtype
+from skipjack.native import GuardedArray, poison
+from skipjack.operations import (
+    ErrorTerms,
+    error_terms,
+    get,
+    magnitudes,
+    outputs,
+    references,
+    tensor_dtype,
+    tensors,
+    without_overflow,
+)
 
 FULL_REFERENCE_FLOPS = 1e9
 _PROJECTIONS = 4
 _PIECE = 1 << 24
 """Elements of a large result that are converted at a time."""
 _ERROR_SAMPLE = 1 << 14
-"""Elements of a right result whose errors are worked out, for the record."""
+"""Elements of a right result whose errors are computed, for the record."""
 Float64 = npt.NDArray[np.float64]
 
 
@@ -39,18 +45,18 @@ class Verdict:
     reason: str = ""
     error: float = 0.0
     stray: bool = False
-    """It wrote outside of its arrays: nothing in this process can be trusted any more."""
+    """Whether it wrote outside of its arrays, so that this process cannot be trusted anymore."""
 
 
 def storage_of(problem: Problem, tensor: Tensor) -> np.dtype[Any]:
-    """How a problem's array is stored."""
+    """The NumPy type in which a problem's array is stored."""
     return numpy_dtype(tensor_dtype(problem, tensor))
 
 
 def draw_inputs(problem: Problem, seed: int) -> dict[str, npt.NDArray[Any]]:
     """Random inputs in the operation's domain, the same for the same seed.
 
-    They are drawn in float32, or float64 for that, and rounded to what they are stored in.
+    They are drawn in float32, or in float64 for that type, and rounded to the stored type.
     """
     rng = np.random.default_rng(seed)
     return {
@@ -62,7 +68,7 @@ def draw_inputs(problem: Problem, seed: int) -> dict[str, npt.NDArray[Any]]:
 def draw(
     problem: Problem, tensor: Tensor, shape: tuple[int, ...], rng: np.random.Generator
 ) -> npt.NDArray[Any]:
-    """Random elements of an input, as many as the shape has."""
+    """Random elements of an input in this shape."""
     low, high = get(problem.operation).domain
     storage = storage_of(problem, tensor)
     wide = np.float64 if storage == np.float64 else np.float32
@@ -73,10 +79,10 @@ def draw(
 
 
 class Reference(Protocol):
-    """What one output must be."""
+    """The expected values of one output."""
 
-    def compare(self, result: npt.NDArray[Any], slack: float = 1.0) -> Verdict:
-        """Judge a result; `slack` is how many times the tolerance is allowed."""
+    def compare(self, result: npt.NDArray[Any], tolerance_factor: float = 1.0) -> Verdict:
+        """Check a result; `tolerance_factor` multiplies the tolerance."""
         ...
 
 
@@ -111,10 +117,10 @@ class Checker:
             self.arrays[name][...] = array
         self._broken = False
 
-    def elsewhere(self) -> Checker:
-        """The same on arrays that end at their guards or are not aligned: as users' arrays may lie.
+    def unaligned(self) -> Checker:
+        """A checker on arrays that end at their guards or are unaligned, as users' arrays may be.
 
-        Those that would be aligned there all the same begin 16 bytes before, as NumPy's often do.
+        Arrays that would be aligned even so begin 16 bytes earlier, as NumPy's often do.
         """
         other = copy.copy(self)
         other._place({tensor.name: self._at_the_edge(tensor) for tensor in tensors(self.problem)})
@@ -126,7 +132,7 @@ class Checker:
         return GuardedArray(tensor.shape, storage, item, 0 if tensor.size * item % 64 else 16)
 
     def prepare(self) -> None:
-        """Poison the outputs before a run, and mend what an earlier one broke."""
+        """Poison the outputs before a run, and restore what an earlier run destroyed."""
         if self._broken:
             for guarded in self._guarded.values():
                 guarded.restore()
@@ -136,8 +142,8 @@ class Checker:
         for name in self._outputs:
             poison(self.arrays[name])
 
-    def verdict(self, slack: float = 1.0) -> Verdict:
-        """Judge what a run left behind; `slack` is how many times the tolerance is allowed."""
+    def verdict(self, tolerance_factor: float = 1.0) -> Verdict:
+        """Check the arrays after a run; `tolerance_factor` multiplies the tolerance."""
         for name, guarded in self._guarded.items():
             if not guarded.intact():
                 self._broken = True
@@ -148,7 +154,7 @@ class Checker:
                 return Verdict(False, f"changed its input {name}")
         worst = 0.0
         for name, reference in self._references.items():
-            verdict = reference.compare(self.arrays[name], slack)
+            verdict = reference.compare(self.arrays[name], tolerance_factor)
             if not verdict.right:
                 where = f"{name}: " if len(self._outputs) > 1 else ""
                 return replace(verdict, reason=where + verdict.reason)
@@ -156,12 +162,12 @@ class Checker:
         return Verdict(True, error=worst)
 
     def output_digest(self) -> str:
-        """Of what a run left in the outputs."""
+        """The digest of the outputs after a run."""
         return digest_of_outputs({name: self.arrays[name] for name in self._outputs})
 
 
 def digest_of_outputs(outputs: Arrays) -> str:
-    """SHA-256 of arrays with their names and shapes: equal for equal bits."""
+    """SHA-256 of arrays with their names and shapes; equal for equal bits."""
     digest = hashlib.sha256()
     for name, array in sorted(outputs.items()):
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
@@ -172,7 +178,7 @@ def digest_of_outputs(outputs: Arrays) -> str:
 def make_references(
     problem: Problem, exact: Arrays, full_reference_flops: float = FULL_REFERENCE_FLOPS
 ) -> dict[str, Reference]:
-    """What to compare each output with, from inputs in float64."""
+    """The references of all outputs, computed from inputs in float64."""
     operation, written = get(problem.operation), outputs(problem)
     large = operation.flops(problem) > full_reference_flops and len(written) == 1
     if large and isinstance(operation, Projectable) and operation.can_project(problem):
@@ -187,10 +193,10 @@ def make_references(
 
 
 class _Full:
-    """The whole reference, element by element.
+    """The full reference, compared element by element.
 
-    A right result is recognised by two comparisons in its own precision; only where one fails are
-    errors worked out, which takes ten times as long.
+    A right result is recognized by two comparisons in its own precision; errors are computed only
+    if one fails, since that takes ten times as long.
     """
 
     def __init__(
@@ -205,9 +211,9 @@ class _Full:
         self._most = (reference + self._bound).astype(storage)
         self._some = slice(None, None, max(1, reference.size // _ERROR_SAMPLE))
 
-    def compare(self, result: npt.NDArray[Any], slack: float = 1.0) -> Verdict:
-        bound = self._bound if slack == 1.0 else self._bound * slack
-        if not self._within(result, bound, exactly=slack == 1.0):
+    def compare(self, result: npt.NDArray[Any], tolerance_factor: float = 1.0) -> Verdict:
+        bound = self._bound if tolerance_factor == 1.0 else self._bound * tolerance_factor
+        if not self._within(result, bound, exactly=tolerance_factor == 1.0):
             return judge(result.astype(np.float64), self._reference, bound)
         arrays = (result, self._reference, bound)
         some = [array.ravel()[self._some].astype(np.float64) for array in arrays]
@@ -221,7 +227,7 @@ class _Full:
 
 
 class _Rounded:
-    """The whole reference of a result that storing rounds, and may make infinite."""
+    """The full reference of a result that is rounded when stored, and may become infinite."""
 
     def __init__(
         self,
@@ -233,14 +239,14 @@ class _Rounded:
         self._reference, self._scale = reference, scale
         self._terms, self._storage = terms, storage
 
-    def compare(self, result: npt.NDArray[Any], slack: float = 1.0) -> Verdict:
-        bound = self._terms.bound(self._reference, self._scale, slack)
+    def compare(self, result: npt.NDArray[Any], tolerance_factor: float = 1.0) -> Verdict:
+        bound = self._terms.bound(self._reference, self._scale, tolerance_factor)
         wide = without_overflow(result.astype(np.float64), self._reference, bound, self._storage)
         return judge(wide, self._reference, bound)
 
 
 class _Projected:
-    """Random sign vectors catch a wrong element anywhere; samples show where and how."""
+    """Projections on random sign vectors, which find any wrong element, and samples of rows."""
 
     def __init__(self, operation: Projectable, problem: Problem, exact: Arrays) -> None:
         self._operation, self._problem = operation, problem
@@ -252,30 +258,30 @@ class _Projected:
         self._projected, self._size = operation.project(problem, exact, self._vectors)
         self._samples = operation.sampled(problem, exact, rng)
 
-    def compare(self, result: npt.NDArray[Any], slack: float = 1.0) -> Verdict:
+    def compare(self, result: npt.NDArray[Any], tolerance_factor: float = 1.0) -> Verdict:
         worst = 0.0
         for sample in self._samples:
             part = result[sample.place].astype(np.float64)
-            bound = self._terms.bound(sample.exact, sample.scale, slack)
+            bound = self._terms.bound(sample.exact, sample.scale, tolerance_factor)
             verdict = judge(part, sample.exact, bound)
             if not verdict.right:
                 return verdict
             worst = max(worst, verdict.error)
         projected, lengths = self._project(result)
-        # Independent roundings of a row add up like a random walk, not like their bound (which
-        # single elements stay far below). The second term is the rounding of the projection.
-        unit = self._terms.computing * slack
+        # Independent rounding errors of a row add up like a random walk, not like their bounds,
+        # which single elements stay far below. The second term is the rounding of the projection.
+        unit = self._terms.computing * tolerance_factor
         bound = self._size * unit / len(self._vectors) ** 0.5 + self._size * 1e-13
         if self._terms.rounds:
-            # Storing an element is off by 0.2 of its eps in the mean: this is ten sigma.
+            # Storing an element has an error of 0.2 eps on average: this is ten sigma.
             bound = bound + 2.0 * self._terms.storing * lengths
         verdict = judge(projected, self._projected, bound)
         return replace(verdict, error=max(worst, verdict.error))
 
     def _project(self, result: npt.NDArray[Any]) -> tuple[Float64, Float64]:
-        """The projections of each row and its length, which is 0 where it is not finite.
+        """The projections of each row and its length, which is 0 if it is not finite.
 
-        In pieces: a whole result in float64 may be larger than the memory that is left.
+        It is computed in parts: a full result in float64 may not fit into memory.
         """
         matrix = self._operation.as_matrix(self._problem, result)
         rows = max(1, _PIECE // max(1, matrix.shape[1]))
@@ -302,7 +308,7 @@ def worst_error(result: Float64, reference: Float64, bound: Float64) -> float:
 
 
 def judge(result: Float64, reference: Float64, bound: Float64) -> Verdict:
-    """Compare element by element; where both are NaN or the same infinity they agree."""
+    """Compare element by element; two NaNs and equal infinities agree."""
     with np.errstate(invalid="ignore"):
         error = np.abs(result - reference)
     bad = ~((error <= bound) | _same(result, reference))

@@ -1,4 +1,4 @@
-"""This machine, as the fleet knows it."""
+"""This machine: its name, its devices, and its free disk space."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import socket
 from pathlib import Path
 
 from skipjack.errors import UsageError
-from skipjack.fleet.engine import Host
-from skipjack.gpu.opening import find_gpus
+from skipjack.fleet.model import Host
+from skipjack.gpu import find_gpus
 from skipjack.native import cpu
 from skipjack.settings import MACHINE
 
 VARIABLE = MACHINE.name
-"""Another name for this machine than its host name."""
+"""Variable with another name for this machine than its host name."""
 LEAST_FREE_BYTES = 200 << 20
-"""With less room than this in the user directory no work is begun."""
+"""Free space in the user directory below which no task begins."""
 _LONGEST_NAME = 64
 
 
 def machine_name(name: str | None = None) -> str:
-    """What this machine is called: as given, as `SKIPJACK_MACHINE` says, or its host name."""
+    """The name of this machine: `name`, the value of `SKIPJACK_MACHINE`, or its host name."""
     chosen = name or MACHINE.text() or socket.gethostname()
     legible = chosen.isprintable() and chosen.strip() and not chosen.startswith("-")
     if len(chosen) > _LONGEST_NAME or not legible:
@@ -32,8 +32,8 @@ def machine_name(name: str | None = None) -> str:
 
 
 def detect_host(name: str | None = None) -> Host:
-    """This machine and its devices: its CPU with each number of threads that it can run, and every
-    GPU. Without LLVM nothing is measured on the CPU.
+    """This machine and its devices: the CPU with each possible number of threads, and every GPU.
+    Without LLVM, the CPU is left out.
     """
     gpus = [device for _, _, device in find_gpus()]
     cores = len(cpu.usable_cores())
@@ -41,7 +41,7 @@ def detect_host(name: str | None = None) -> Host:
 
 
 def disk_shortage(directory: Path, least_bytes: int = LEAST_FREE_BYTES) -> str:
-    """Why no work can be begun that writes to `directory`; empty if there is room."""
+    """Why no task that writes to `directory` can begin; empty if there is enough space."""
     place = directory
     while not place.exists() and place != place.parent:
         place = place.parent

@@ -1,4 +1,4 @@
-"""What decides whether a result still holds: one short text that is compared, never parsed."""
+"""The toolchain that a result depends on: one short text that is compared, never parsed."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import hashlib
 from collections.abc import Collection, Mapping
 from importlib.metadata import PackageNotFoundError, version
 
-from skipjack.core.device import Device
+from skipjack.core import Device
 from skipjack.solvers import building_for
 
 _LONGEST = 255
-"""What a column of the store holds."""
+"""Length of the store's column."""
 
 
 def toolchain(device: Device, built: Mapping[str, Collection[str]] | None = None) -> str:
-    """Skipjack's version, a digest of the solvers' versions, and what compiles for a device.
+    """Skipjack's version, a digest of the solvers' versions, and the compilers for a device.
 
-    `built` says which compilers made what was timed, by the name that each has here: a machine
-    that only times need not have them.
+    `built` has the compilers that built what was timed, by the name of each compiler on this
+    machine: a machine that only evaluates need not have them.
 
-    It does not depend on the order in which plugins registered their solvers, nor on compilers for
-    other kinds of devices, which a machine need not have.
+    The text does not depend on the order in which plugins registered their solvers, nor on
+    compilers for other kinds of devices, which a machine need not have.
     """
     building = building_for(device)
     versions = "\n".join(f"{solver.name} {solver.version}" for solver in building)
@@ -33,5 +33,5 @@ def toolchain(device: Device, built: Mapping[str, Collection[str]] | None = None
 def _skipjack() -> str:
     try:
         return version("skipjack")
-    except PackageNotFoundError:  # it runs from its sources, without having been installed
+    except PackageNotFoundError:  # run from its sources without an installation
         return "unknown"

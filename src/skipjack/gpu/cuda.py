@@ -1,7 +1,7 @@
-"""NVIDIA's GPUs, through the driver's own library: no toolkit and no framework is needed.
+"""NVIDIA's GPUs, through the driver's library; neither the toolkit nor a framework is needed.
 
-The primary context is used, so that PyTorch in the same process works on the same memory. Layouts
-and numbers are those of ``cuda.h`` of CUDA 12 and 13, which agree.
+The primary context is used, so that PyTorch in the same process shares its memory. Structures and
+constants are those of ``cuda.h`` in CUDA 12 and 13, which agree.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from skipjack.core.device import Device
+from skipjack.core import Device
 from skipjack.gpu.driver import GpuError, LaunchShape
 from skipjack.gpu.library import INT, POINTER, UINT, CallError, Library
 from skipjack.gpu.stream import Arguments, StreamGpu
@@ -85,7 +85,7 @@ _OWN = {
 _UNITS, _L2, _MAJOR, _MINOR, _SHARED = 16, 38, 75, 76, 97
 _MAX_DYNAMIC_SHARED, _LARGE_CLUSTERS = 8, 14
 _FREE_SHARED = 48 << 10
-"""What every function may use without asking."""
+"""Shared memory that every function may use."""
 _PREFER_SHARED = 1
 _PORTABLE_CLUSTER = 8
 _COOPERATIVE, _CLUSTER, _CLUSTER_POLICY, _DEPENDENT = 2, 4, 5, 6
@@ -93,11 +93,11 @@ _SPREAD = 1
 _PROMOTE_128 = 2
 _TENSOR_MAP_BYTES = 128
 _HOST_TYPES = {8: 10, 9: 8, 10: 9}
-"""Triton numbers element types as the hardware does; the driver swaps these three."""
+"""Triton numbers element types like the hardware; the driver permutes these three."""
 
 
 class LaunchAttribute(ctypes.Structure):
-    """``CUlaunchAttribute``: its value is a union of 64 bytes."""
+    """``CUlaunchAttribute``, whose value is a union of 64 bytes."""
 
     _fields_ = (("id", ctypes.c_uint), ("pad", ctypes.c_uint), ("value", ctypes.c_uint * 16))
 
@@ -117,31 +117,31 @@ class LaunchConfig(ctypes.Structure):
 
 @lru_cache(maxsize=256)
 def launch_config(shape: LaunchShape, stream: int) -> LaunchConfig:
-    """A launch's shape as the driver reads it; a cluster of blocks is one program of the grid."""
+    """The driver's structure for a launch; a cluster of blocks is one program of the grid."""
     x, y, z = (size * blocks for size, blocks in zip(shape.grid, shape.cluster, strict=True))
-    wanted: list[tuple[int, tuple[int, ...]]] = []
+    requested: list[tuple[int, tuple[int, ...]]] = []
     if shape.dependent:
-        wanted.append((_DEPENDENT, (1,)))
+        requested.append((_DEPENDENT, (1,)))
     if shape.cooperative:
-        wanted.append((_COOPERATIVE, (1,)))
+        requested.append((_COOPERATIVE, (1,)))
     if prod(shape.cluster) > 1:
-        wanted += [(_CLUSTER, shape.cluster), (_CLUSTER_POLICY, (_SPREAD,))]
-    attributes = (LaunchAttribute * max(1, len(wanted)))()
-    for attribute, (kind, numbers) in zip(attributes, wanted, strict=False):
+        requested += [(_CLUSTER, shape.cluster), (_CLUSTER_POLICY, (_SPREAD,))]
+    attributes = (LaunchAttribute * max(1, len(requested)))()
+    for attribute, (kind, numbers) in zip(attributes, requested, strict=False):
         attribute.id = kind
         attribute.value[: len(numbers)] = numbers
     config = LaunchConfig((x, y, z), (shape.threads, 1, 1), shape.shared_bytes, stream)
     config.attributes = attributes  # ctypes keeps the array alive with the structure
-    config.attribute_count = len(wanted)
+    config.attribute_count = len(requested)
     return config
 
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """What the driver is told of a descriptor, as Triton's launcher does: dimensions reversed."""
+    """The driver's parameters of a descriptor, with reversed dimensions as in Triton's launcher."""
 
     element: int
-    """Its type, as the driver numbers them."""
+    """The driver's number of the element type."""
     sizes: tuple[int, ...]
     steps: tuple[int, ...]
     """In bytes."""
@@ -150,17 +150,18 @@ class TensorMap:
 
     @property
     def rank(self) -> int:
-        """How many dimensions it has."""
+        """Number of dimensions."""
         return len(self.box)
 
     @classmethod
     def of(cls, shape: Sequence[int], strides: Sequence[int], meta: Mapping[str, Any]) -> TensorMap:
-        """Of a tensor, and how a kernel's ABI has its descriptor."""
+        """The parameters of a tensor, given the descriptor's entry in the kernel's ABI."""
         rank = len(meta["block_size"])
         if not len(shape) == len(strides) == rank or strides[-1] != 1:
             raise GpuError(
                 f"a descriptor of blocks {list(meta['block_size'])} cannot be made for shape "
-                f"{list(shape)} with strides {list(strides)}: the last stride is 1"
+                f"{list(shape)} with strides {list(strides)}: ranks must agree and the last "
+                "stride must be 1"
             )
         sizes = [*shape[:-1], shape[-1] * (2 if meta.get("fp4_padded") else 1)][::-1]
         steps = [stride * meta["elem_size"] for stride in strides[:-1]][::-1]
@@ -171,7 +172,7 @@ class TensorMap:
 
 
 class CudaGpu(StreamGpu):
-    """A GPU of NVIDIA's."""
+    """An NVIDIA GPU."""
 
     def __init__(self, library: Library, device: Device, index: int) -> None:
         self._ordinal = library.number("device", index)
@@ -191,7 +192,7 @@ class CudaGpu(StreamGpu):
         return before or 0
 
     def _leave(self, before: int) -> None:
-        with suppress(GpuError):  # after a fault: that is the error to tell
+        with suppress(GpuError):  # after a fault, which is the error to report
             self._library.handle("leave context")
 
     def _allow_shared(self, function: int, shared_bytes: int) -> None:
@@ -209,7 +210,7 @@ class CudaGpu(StreamGpu):
 
     @property
     def context(self) -> int:
-        """The primary one's handle."""
+        """The handle of the primary context."""
         return self._context
 
     def tensor_map(
@@ -220,23 +221,23 @@ class CudaGpu(StreamGpu):
         meta: dict[str, Any],
     ) -> bytes:
         """Encode a descriptor."""
-        wanted = TensorMap.of(shape, strides, meta)
-        rank = wanted.rank
+        requested = TensorMap.of(shape, strides, meta)
+        rank = requested.rank
         memory = ctypes.create_string_buffer(2 * _TENSOR_MAP_BYTES)
         start = -(-ctypes.addressof(memory) // _TENSOR_MAP_BYTES) * _TENSOR_MAP_BYTES
         try:
             self._call(
                 "encode tensor map",
                 start,
-                wanted.element,
+                requested.element,
                 rank,
                 address,
-                (ctypes.c_uint64 * rank)(*wanted.sizes),
-                (ctypes.c_uint64 * rank)(*wanted.steps),
-                (ctypes.c_uint32 * rank)(*wanted.box),
+                (ctypes.c_uint64 * rank)(*requested.sizes),
+                (ctypes.c_uint64 * rank)(*requested.steps),
+                (ctypes.c_uint32 * rank)(*requested.box),
                 (ctypes.c_uint32 * rank)(*[1] * rank),
                 0,  # not interleaved
-                wanted.swizzle,
+                requested.swizzle,
                 _PROMOTE_128,
                 0,  # zeros beyond the edge
             )
@@ -249,24 +250,24 @@ class CudaGpu(StreamGpu):
         return ctypes.string_at(start, _TENSOR_MAP_BYTES)
 
     def close(self) -> None:
-        """Let go of the stream and of the context."""
+        """Release the stream and the context."""
         if self.stream:
             super().close()
             self._library("release context", self._ordinal)
 
 
 class CudaDriver:
-    """See `skipjack.gpu.driver.Driver`."""
+    """Implements `skipjack.gpu.driver.Driver`."""
 
     name = "cuda"
 
     def __init__(self, handle: Any) -> None:
-        """`handle` is the library; it is started, which fails where there is no GPU."""
+        """`handle` is the library, which is initialized; that fails if there is no GPU."""
         self._library = Library(handle, "CUDA", SYMBOLS, _OWN)
         self._library("start", 0)
 
     def version(self) -> tuple[int, int]:
-        """Of CUDA, the newest that the driver offers."""
+        """The newest CUDA version that the driver supports."""
         number = self._library.number("version")
         return number // 1000, number % 1000 // 10
 
@@ -275,7 +276,7 @@ class CudaDriver:
         return [self._describe(index) for index in range(self._library.number("count"))]
 
     def open(self, index: int) -> CudaGpu:
-        """Make ready for launches."""
+        """Open a GPU for launches."""
         return CudaGpu(self._library, self._describe(index), index)
 
     def _describe(self, index: int) -> Device:

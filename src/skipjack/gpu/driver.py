@@ -1,7 +1,7 @@
-"""What Skipjack needs of a GPU driver: CUDA's and HIP's stand behind this one small interface.
+"""The interface to GPU drivers, which CUDA's and HIP's implement.
 
-`skipjack.gpu.opening` gives those that are here. No framework is needed, and nothing is compiled:
-binaries come from artifacts. Memory is plain memory of the device; addresses are whole numbers.
+`skipjack.gpu.discovery` finds those that are installed. No framework is needed, and nothing is
+compiled: binaries come from artifacts. Memory is device memory; addresses are integers.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
-from skipjack.core.device import Device
+from skipjack.core import Device
 from skipjack.errors import SkipjackError
 
 
 class GpuError(SkipjackError):
-    """The driver refused something."""
+    """An error of the driver."""
 
     def __init__(self, message: str, *, fault: bool = False, out_of_memory: bool = False) -> None:
         super().__init__(message)
         self.fault = fault
-        """The context is lost: nothing more can be done in this process."""
+        """Whether the context is lost, so that this process can no longer use the GPU."""
         self.out_of_memory = out_of_memory
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchShape:
-    """How a function is launched, besides its arguments."""
+    """The configuration of a launch, without its arguments."""
 
     grid: tuple[int, int, int]
-    """Of programs; each is a cluster of blocks where clusters are more than one block."""
+    """Number of programs; with clusters, each program is a cluster of blocks."""
     threads: int
-    """Of a block."""
+    """Threads of a block."""
     shared_bytes: int = 0
     cluster: tuple[int, int, int] = (1, 1, 1)
     cooperative: bool = False
@@ -41,35 +41,35 @@ class LaunchShape:
 
 
 class Graph(Protocol):
-    """Launches that were recorded once and run again without the host in between."""
+    """Launches that were recorded once and are repeated without the host."""
 
     def run(self) -> None:
-        """Queue all of them on the GPU's stream."""
+        """Queue all launches on the GPU's stream."""
         ...
 
     def close(self) -> None:
-        """Free it."""
+        """Free the graph."""
         ...
 
 
 class Gpu(Protocol):
-    """One GPU, its primary context (shared with frameworks in this process) and one stream.
+    """A GPU with its primary context (shared with frameworks in this process) and one stream.
 
-    What is queued goes to that stream, or to another one whose handle is given. Any thread may
-    call; the GPU that is current in it stays so.
+    Work is queued on that stream, or on another one whose handle is given. Any thread may call; the
+    GPU that is current in the thread does not change.
     """
 
     device: Device
     index: int
     stream: int
-    """The driver's handle."""
+    """The driver's handle of the stream."""
 
     def allocate(self, size: int) -> int:
-        """Address of so many bytes, aligned to 256 at least; `GpuError.out_of_memory` if none."""
+        """The address of `size` bytes, aligned to 256 or more; `GpuError.out_of_memory` if none."""
         ...
 
     def free(self, address: int) -> None:
-        """Give memory back."""
+        """Free memory."""
         ...
 
     def upload(self, address: int, array: npt.NDArray[Any]) -> None:
@@ -81,7 +81,7 @@ class Gpu(Protocol):
         ...
 
     def copy(self, to: int, source: int, size: int, stream: int | None = None) -> None:
-        """Within the GPU, on the stream."""
+        """Copy within the GPU, on the stream."""
         ...
 
     def fill(self, address: int, byte: int, size: int, stream: int | None = None) -> None:
@@ -93,7 +93,7 @@ class Gpu(Protocol):
         ...
 
     def load(self, binary: bytes) -> int:
-        """A module's handle; refuses what is for another GPU or a newer driver in one sentence."""
+        """Load a module and return its handle; `GpuError` for other GPUs or newer drivers."""
         ...
 
     def unload(self, module: int) -> None:
@@ -101,7 +101,7 @@ class Gpu(Protocol):
         ...
 
     def function(self, module: int, symbol: str, shared_bytes: int = 0) -> int:
-        """A function's handle, allowed to use so much shared memory."""
+        """The handle of a function, which may use that much shared memory."""
         ...
 
     def resources(self, function: int) -> dict[str, int]:
@@ -115,7 +115,7 @@ class Gpu(Protocol):
         values: Sequence[bytes],
         stream: int | None = None,
     ) -> None:
-        """Queue it on the stream; each value is an argument's bytes as the kernel reads them."""
+        """Queue a launch; each value is the bytes of an argument as the kernel reads them."""
         ...
 
     def launcher(
@@ -125,7 +125,7 @@ class Gpu(Protocol):
         values: Sequence[bytes],
         stream: int | None = None,
     ) -> Callable[[], None]:
-        """What does that launch whenever it is called, by any thread; all is laid out now."""
+        """A function that repeats the launch, in any thread; its arguments are prepared now."""
         ...
 
     def tensor_map(
@@ -135,48 +135,48 @@ class Gpu(Protocol):
         strides: Sequence[int],
         meta: dict[str, Any],
     ) -> bytes:
-        """The copy engine's descriptor (CUtensorMap, 128 bytes); HIP has none and refuses."""
+        """The descriptor of the copy engine (CUtensorMap, 128 bytes); HIP raises an error."""
         ...
 
     def synchronize(self, stream: int | None = None) -> None:
-        """Wait for the stream; raises what went wrong on it."""
+        """Wait for the stream; raises the errors of its work."""
         ...
 
     def drain(self) -> None:
-        """Wait for all streams of the context, those of frameworks too."""
+        """Wait for all streams of the context, including those of frameworks."""
         ...
 
     def record_event(self) -> int:
-        """An event on the stream, with time."""
+        """Record a timed event on the stream."""
         ...
 
     def elapsed_ns(self, first: int, second: int) -> float:
-        """Between two events, which are freed; waits for the second."""
+        """The time between two events, which are freed; waits for the second."""
         ...
 
     def capture(self, queue: Callable[[], None]) -> Graph:
-        """What `queue` puts on the stream, as a graph; nothing of it runs now."""
+        """A graph of the work that `queue` puts on the stream; nothing runs yet."""
         ...
 
     def close(self) -> None:
-        """Let go of the context."""
+        """Release the context."""
         ...
 
 
 class Driver(Protocol):
-    """A vendor's driver."""
+    """The driver of a vendor."""
 
     name: str
-    """``cuda`` or ``hip``: also the kind of its devices."""
+    """``cuda`` or ``hip``, which is also the kind of its devices."""
 
     def version(self) -> tuple[int, int]:
-        """Of the CUDA or HIP interface that the driver offers."""
+        """The CUDA or HIP version that the driver supports."""
         ...
 
     def devices(self) -> Sequence[Device]:
-        """All GPUs in the driver's order; no context is made."""
+        """All GPUs in the driver's order; no context is created."""
         ...
 
     def open(self, index: int) -> Gpu:
-        """Make ready for launches."""
+        """Open a GPU for launches."""
         ...

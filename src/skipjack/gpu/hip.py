@@ -1,21 +1,95 @@
-"""AMD's GPUs, through HIP's library.
-
-Built from HIP's headers and tested with stand-ins; it has never run on hardware so far.
-"""
+"""AMD's GPUs, through HIP's library and Linux's own list of them (KFD)."""
 
 from __future__ import annotations
 
 import ctypes
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from skipjack.core.device import Device
+from skipjack.core import Device
 from skipjack.gpu.driver import GpuError, LaunchShape
-from skipjack.gpu.kfd import NODES, read_nodes
 from skipjack.gpu.library import INT, POINTER, UINT, Library
 from skipjack.gpu.stream import Arguments, StreamGpu
+
+# AMD's GPUs as Linux lists them in sysfs, read without any library.
+#
+# HIP's device properties have another layout in each major version; the kernel's list does not.
+
+KFD_NODES = Path("/sys/class/kfd/kfd/topology/nodes")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class KfdNode:
+    """A GPU in the list."""
+
+    arch: str
+    units: int
+    shared_bytes: int
+    l2_bytes: int
+    bus: str
+    """Its PCI address, as ``0000:c1:00.0``."""
+    render_node: str = ""
+    """Its device file, as ``/dev/dri/renderD128``; empty if the list does not have it."""
+
+
+def read_nodes(folder: Path = KFD_NODES) -> list[KfdNode]:
+    """All GPUs in the kernel's order; the CPUs in the list are left out."""
+    if not folder.is_dir():
+        return []
+    found = []
+    for place in sorted(folder.iterdir(), key=lambda path: (len(path.name), path.name)):
+        values = _values(place / "properties")
+        if values.get("simd_count") and values.get("gfx_target_version"):
+            found.append(_node(values, place))
+    return found
+
+
+def arch_of(version: int) -> str:
+    """Convert ``90402`` to ``gfx942``; the last two parts are hexadecimal digits in the name."""
+    major, minor, stepping = version // 10000, version // 100 % 100, version % 100
+    return f"gfx{major}{minor:x}{stepping:x}"
+
+
+def _node(values: dict[str, int], place: Path) -> KfdNode:
+    location = values.get("location_id", 0)
+    bus, slot, function = location >> 8 & 0xFF, location >> 3 & 0x1F, location & 7
+    return KfdNode(
+        arch_of(values["gfx_target_version"]),
+        values["simd_count"] // max(1, values.get("simd_per_cu", 4)),
+        values.get("lds_size_in_kb", 64) << 10,
+        _l2_bytes(place / "caches"),
+        f"{values.get('domain', 0):04x}:{bus:02x}:{slot:02x}.{function}",
+        f"/dev/dri/renderD{minor}" if (minor := values.get("drm_render_minor")) else "",
+    )
+
+
+def _l2_bytes(folder: Path) -> int:
+    if not folder.is_dir():
+        return 0
+    caches = [_values(place / "properties") for place in folder.iterdir()]
+    sizes = [cache.get("size", 0) << 10 for cache in caches if cache.get("level") == 2]
+    return max(sizes, default=0)
+
+
+def _values(path: Path) -> dict[str, int]:
+    """The name and number in each line; empty if the file cannot be read."""
+    try:
+        pairs = [line.split() for line in path.read_text().splitlines()]
+    except OSError as error:
+        log.debug("cannot read %s: %s", path, error)
+        return {}
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
+
+
+# AMD's GPUs, through HIP's library.
+#
+# Written from HIP's headers and tested with stand-ins; it was not yet run on hardware.
 
 LIBRARIES = ("libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6")
 SYMBOLS = {
@@ -72,7 +146,7 @@ _OWN = {
 
 
 class HipGpu(StreamGpu):
-    """A GPU of AMD's."""
+    """An AMD GPU."""
 
     def _enter(self) -> int | None:
         before = self._library.number("current device")
@@ -82,16 +156,16 @@ class HipGpu(StreamGpu):
         return before
 
     def _leave(self, before: int) -> None:
-        with suppress(GpuError):  # after a fault: that is the error to tell
+        with suppress(GpuError):  # after a fault, which is the error to report
             self._library("choose device", before)
 
     def _allow_shared(self, function: int, shared_bytes: int) -> None:
-        """Every function may use as much as there is."""
+        """Nothing to do: every function may use all shared memory."""
 
     def _launch(
         self, function: int, shape: LaunchShape, arguments: Arguments, stream: int
     ) -> tuple[str, tuple[Any, ...]]:
-        """There are neither clusters nor launches that overlap."""
+        """HIP has neither clusters nor dependent launches."""
         sizes = (*shape.grid, shape.threads, 1, 1, shape.shared_bytes)
         given = (function, *sizes, stream, arguments.addresses)
         return ("launch cooperative", given) if shape.cooperative else ("launch", (*given, None))
@@ -103,23 +177,23 @@ class HipGpu(StreamGpu):
         strides: Sequence[int],
         meta: dict[str, Any],
     ) -> bytes:
-        """Refused: kernels for these GPUs take descriptors apart into addresses and numbers."""
+        """Not supported: kernels for these GPUs take addresses and sizes, not descriptors."""
         raise GpuError(f"{self.device.arch} has no copy engine that takes descriptors")
 
 
 class HipDriver:
-    """See `skipjack.gpu.driver.Driver`."""
+    """Implements `skipjack.gpu.driver.Driver`."""
 
     name = "hip"
 
-    def __init__(self, handle: Any, nodes: Path = NODES) -> None:
-        """`handle` is the library; it is started, which fails where there is no GPU."""
+    def __init__(self, handle: Any, nodes: Path = KFD_NODES) -> None:
+        """`handle` is the library, which is initialized; that fails if there is no GPU."""
         self._library = Library(handle, "HIP", SYMBOLS, _OWN)
         self._nodes = nodes
         self._library("start", 0)
 
     def version(self) -> tuple[int, int]:
-        """Of HIP."""
+        """The version of HIP."""
         number = self._library.number("version")
         return number // 10_000_000, number // 100_000 % 100
 
@@ -128,7 +202,7 @@ class HipDriver:
         return [self._describe(index) for index in range(self._library.number("count"))]
 
     def open(self, index: int) -> HipGpu:
-        """Make ready for launches."""
+        """Open a GPU for launches."""
         return HipGpu(self._library, self._describe(index), index)
 
     def _describe(self, index: int) -> Device:
@@ -136,7 +210,7 @@ class HipDriver:
         bus = self.bus(index)
         node = next((node for node in read_nodes(self._nodes) if node.bus == bus), None)
         if node is None:
-            raise GpuError(f"HIP's GPU {index} at {bus} is not among those in {self._nodes}")
+            raise GpuError(f"HIP's GPU {index} at {bus} is not listed in {self._nodes}")
         return Device(
             self.name,
             node.arch,
@@ -148,7 +222,7 @@ class HipDriver:
         )
 
     def bus(self, index: int) -> str:
-        """Where a GPU is on the PCI bus, as ``0000:c1:00.0``."""
+        """The PCI address of a GPU, as ``0000:c1:00.0``."""
         text = ctypes.create_string_buffer(32)
         self._library("device bus", text, len(text), index)
         return text.value.decode(errors="replace").lower()

@@ -1,8 +1,8 @@
 """A vendor's driver library, called through ctypes; every call is checked.
 
-CUDA's and HIP's functions have other names and, for what is needed here, the same parameters. So a
-call names its *role* (``allocate``), a vendor says which symbol plays it, and parameters are
-written down once.
+CUDA's and HIP's functions have different names but, as far as they are needed here, the same
+parameters. A call therefore names its *role* (``allocate``), which each vendor maps to a symbol,
+and parameters are declared once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from skipjack.gpu.driver import GpuError
 
 POINTER = ctypes.c_void_p
-"""Handles, addresses on the host and on the GPU, and places for results: 64 bits all of them."""
+"""Handles, addresses on the host and on the GPU, and output parameters: all have 64 bits."""
 SIZE, INT, UINT = ctypes.c_size_t, ctypes.c_int, ctypes.c_uint
 _BYTE, _FLAGS = ctypes.c_ubyte, ctypes.c_ulonglong
 
@@ -57,18 +57,18 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "error name": (INT, POINTER),
     "error text": (INT, POINTER),
 }
-"""Parameters of every role that both vendors have."""
+"""The parameters of all roles that both vendors have."""
 
 OUT_OF_MEMORY = 2
 WRONG_IMAGE = frozenset({200, 209, 218, 222, 300})
-"""What loading a binary ends with if it is damaged, for another GPU, or for a newer driver."""
+"""Errors of loading a binary that is damaged, for another GPU, or for a newer driver."""
 FAULTS = frozenset({4, 214, 220, 226, 700, 702, 709, 710, *range(714, 720), 721, 810, 999})
-"""Errors after which every further call fails: bad addresses and instructions, asserts, timeouts,
-uncorrectable memory errors. HIP numbers its errors as CUDA does."""
+"""Errors after which all further calls fail: bad addresses and instructions, asserts, timeouts,
+uncorrectable memory errors. HIP uses the same numbers as CUDA."""
 
 
 class Library:
-    """Calls by role. `handle` is what `ctypes.CDLL` gives, or anything with such functions."""
+    """Calls by role. `handle` is a `ctypes.CDLL`, or any object with such functions."""
 
     def __init__(
         self,
@@ -84,44 +84,44 @@ class Library:
         self._functions: dict[str, Callable[..., int]] = {}
 
     def __call__(self, role: str, *arguments: Any) -> None:
-        """Call; a `GpuError` says in one sentence what was refused and why."""
+        """Call a function; `GpuError` if it fails."""
         code = self.function(role)(*arguments)
         if code:
             raise self.error(role, code)
 
     def handle(self, role: str, *arguments: Any) -> int:
-        """Call what puts a handle or an address at its first parameter."""
+        """Call a function whose first parameter returns a handle or an address."""
         place = ctypes.c_void_p()
         self(role, ctypes.byref(place), *arguments)
         return place.value or 0
 
     def number(self, role: str, *arguments: Any) -> int:
-        """Call what puts an int at its first parameter."""
+        """Call a function whose first parameter returns an int."""
         place = ctypes.c_int()
         self(role, ctypes.byref(place), *arguments)
         return place.value
 
     def size(self, role: str, *arguments: Any) -> int:
-        """Call what puts a size at its first parameter."""
+        """Call a function whose first parameter returns a size."""
         place = ctypes.c_size_t()
         self(role, ctypes.byref(place), *arguments)
         return place.value
 
     def device_name(self, ordinal: int) -> str:
-        """The model of a GPU, as the vendor calls it."""
+        """The vendor's name of a GPU's model."""
         name = ctypes.create_string_buffer(256)
         self("device name", name, len(name), ordinal)
         return name.value.decode(errors="replace")
 
     def device_serial(self, ordinal: int) -> str:
-        """What tells this very GPU from all others: its UUID."""
+        """The UUID of a GPU."""
         uuid = ctypes.create_string_buffer(16)
         self("device uuid", uuid, ordinal)
         text = uuid.raw.hex()
         return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
     def error(self, role: str, code: int) -> CallError:
-        """What a call's code means."""
+        """The exception for the error code of a call."""
         name = self._words("error name", code) or f"error {code}"
         text = self._words("error text", code) or "no reason is given"
         symbol = self._symbols[role]
@@ -134,7 +134,7 @@ class Library:
         return place.value.decode(errors="replace")
 
     def function(self, role: str) -> Callable[..., int]:
-        """What plays a role, unchecked: it gives a code, which `error` explains."""
+        """The function of a role, which returns a code that `error` explains."""
         found = self._functions.get(role)
         if found is None:
             symbol = self._symbols[role]
@@ -142,7 +142,7 @@ class Library:
                 function = getattr(self._handle, symbol)
             except AttributeError:
                 raise GpuError(
-                    f"the {self.vendor} driver here has no {symbol}: a newer one is needed"
+                    f"the {self.vendor} driver has no {symbol}: install a newer driver"
                 ) from None
             function.argtypes = self._signatures[role]
             function.restype = ctypes.c_int
@@ -151,7 +151,7 @@ class Library:
 
 
 class CallError(GpuError):
-    """A call that did not return success."""
+    """A call that failed."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message, fault=code in FAULTS, out_of_memory=code == OUT_OF_MEMORY)

@@ -1,6 +1,6 @@
-"""Launch plans: what is done on the GPU to compute a problem once, as text that travels.
+"""Launch plans: the steps that compute a problem once on the GPU, serializable as text.
 
-A plan is a sequence of steps; as slots (`skipjack.solvers.solver.Slot`) each step is one canonical
+A plan is a sequence of steps; as slots (`skipjack.solvers.solver.Slot`) each step is a canonical
 JSON text. Solvers write plans in pure Python, without a compiler or a GPU; runners read them.
 """
 
@@ -20,7 +20,7 @@ _LARGEST_GRID = (2**31 - 1, 65535, 65535)
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """The address of a tensor of the problem, some bytes further on."""
+    """The address of a tensor of the problem, plus an offset in bytes."""
 
     tensor: str
     offset: int = 0
@@ -28,7 +28,7 @@ class Pointer:
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """The address of memory that is lent; steps that name the same one share it."""
+    """The address of scratch memory; steps that use the same name share it."""
 
     name: str
     size: int
@@ -36,7 +36,7 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A value: ``i32``, ``i64``, ``f32`` or ``f64``."""
+    """A number of type ``i32``, ``i64``, ``f32`` or ``f64``."""
 
     type: str
     value: int | float
@@ -44,7 +44,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """A tensor or scratch as the copy engine sees it; the block's shape is in the kernel's ABI."""
+    """A TMA descriptor of a tensor or scratch; the block's shape is in the kernel's ABI."""
 
     of: Pointer | Scratch
     shape: tuple[int, ...]
@@ -57,7 +57,7 @@ Value = Pointer | Scratch | Number | Descriptor
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A kernel of the artifact, on a grid, with its run-time arguments in order."""
+    """A launch of a kernel of the artifact, with its grid and run-time arguments in order."""
 
     kernel: str
     grid: tuple[int, int, int]
@@ -66,7 +66,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """Set all bytes of a tensor or a scratch buffer, as zeros before atomic additions."""
+    """Set all bytes of a tensor or scratch buffer, for example to 0 before atomic additions."""
 
     where: Pointer | Scratch
     size: int
@@ -77,7 +77,7 @@ Step = Launch | Fill
 
 
 def launch(kernel: str, grid: Sequence[int], values: Iterable[Value | str | int | float]) -> Launch:
-    """A launch; a plain text is a tensor, a whole number an i32, another number an f32."""
+    """A launch; a str is the name of a tensor, an int an i32 or i64, a float an f32."""
     sizes = (*grid, 1, 1)[:3]
     if any(size < 1 or size > most for size, most in zip(sizes, _LARGEST_GRID, strict=True)):
         raise SkipjackError(f"kernel {kernel} cannot be launched on a grid of {tuple(grid)}")
@@ -85,12 +85,12 @@ def launch(kernel: str, grid: Sequence[int], values: Iterable[Value | str | int 
 
 
 def to_slots(steps: Sequence[Step]) -> list[str]:
-    """One text for each step."""
+    """The canonical text of each step."""
     return [json.dumps(_record(step), separators=(",", ":"), sort_keys=True) for step in steps]
 
 
 def from_slots(slots: Sequence[str | int]) -> list[Step]:
-    """The steps; `SkipjackError` if these are no slots of a plan."""
+    """The steps; `SkipjackError` if these are not the slots of a plan."""
     try:
         return [_step(read_json(str(slot), finite=False)) for slot in slots]
     except MalformedError as error:
@@ -98,7 +98,7 @@ def from_slots(slots: Sequence[str | int]) -> list[Step]:
 
 
 def scratch_sizes(steps: Sequence[Step]) -> dict[str, int]:
-    """How much memory a plan borrows, by name."""
+    """The scratch memory of a plan, by name."""
     sizes: dict[str, int] = {}
     for step in steps:
         for used in _used(step):
@@ -109,7 +109,7 @@ def scratch_sizes(steps: Sequence[Step]) -> dict[str, int]:
 
 
 def blocks(launch_: Launch) -> int:
-    """Of the grid."""
+    """The number of blocks of the grid."""
     return prod(launch_.grid)
 
 
@@ -155,10 +155,10 @@ def _step(record: Field) -> Step:
     return Launch(record["launch"].text(), (x, y, z), values)
 
 
-def _parsed(said: Field) -> Value:
-    if isinstance(said.plain, str):
-        return Pointer(said.plain)
-    match said.elements():
+def _parsed(field: Field) -> Value:
+    if isinstance(field.plain, str):
+        return Pointer(field.plain)
+    match field.elements():
         case [word, name, size] if word.plain == "@scratch":
             return Scratch(name.text(), size.integer(0))
         case [word, of, shape, strides] if word.plain == "@descriptor":
@@ -166,20 +166,20 @@ def _parsed(said: Field) -> Value:
         case [word, value] if word.plain in ("@i32", "@i64"):
             return Number(word.text()[1:], value.integer())
         case [word, value] if word.plain in ("@f32", "@f64"):
-            # Infinities too, as a maximum begins with one.
+            # Infinities are allowed: a maximum begins with one.
             number = value.plain if isinstance(value.plain, float) else value.number()
             return Number(word.text()[1:], number)
         case [tensor, offset]:
             return Pointer(tensor.text(), offset.integer())
-    raise said.malformed("this is no argument")
+    raise field.malformed("this is not an argument")
 
 
-def _integers(said: Field) -> tuple[int, ...]:
-    return tuple(one.integer() for one in said.elements())
+def _integers(field: Field) -> tuple[int, ...]:
+    return tuple(one.integer() for one in field.elements())
 
 
-def _place(said: Field) -> Pointer | Scratch:
-    value = _parsed(said)
+def _place(field: Field) -> Pointer | Scratch:
+    value = _parsed(field)
     if isinstance(value, Pointer | Scratch):
         return value
-    raise said.malformed("this is no memory")
+    raise field.malformed("this is not a tensor or scratch")

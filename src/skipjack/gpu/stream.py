@@ -1,4 +1,4 @@
-"""A GPU with one stream: what CUDA and HIP do alike."""
+"""A GPU with one stream: the code that CUDA and HIP share."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 
 import numpy.typing as npt
 
-from skipjack.core.device import Device
+from skipjack.core import Device
 from skipjack.gpu.driver import GpuError, LaunchShape
 from skipjack.gpu.library import WRONG_IMAGE, CallError, Library
 
 _NON_BLOCKING = 1
-"""A stream that does not wait for the default one."""
+"""A stream that does not synchronize with the default stream."""
 _RELAXED = 2
-"""While a graph is captured this thread may do anything else: a first launch loads code lazily."""
+"""Other calls are allowed during a capture: a first launch loads code lazily."""
 _STATIC_SHARED, _LOCAL, _REGISTERS = 1, 3, 4
 _ALIGNMENT = 128
-"""Of arguments on the host: descriptors need it and are as large, the others do not mind."""
+"""Alignment and size of arguments on the host, as descriptors require."""
 
 
 class Arguments:
-    """A kernel's arguments in memory as a launch reads them: an array of addresses of values."""
+    """A kernel's arguments in the form that a launch reads: an array of addresses of values."""
 
     def __init__(self, values: Sequence[bytes]) -> None:
         whole = b"".join([value.ljust(_ALIGNMENT, b"\0") for value in values])
@@ -39,8 +39,11 @@ class Arguments:
 
 
 class StreamGpu(ABC):
-    """See `skipjack.gpu.driver.Gpu`. Memory is copied on the stream and waited for, since copies
-    elsewhere are not in order with a stream that does not block."""
+    """Implements `skipjack.gpu.driver.Gpu`.
+
+    Copies run on the stream and are waited for, since other copies are not ordered with a
+    non-blocking stream.
+    """
 
     def __init__(self, library: Library, device: Device, index: int) -> None:
         self.device = device
@@ -50,20 +53,20 @@ class StreamGpu(ABC):
 
     @abstractmethod
     def _enter(self) -> int | None:
-        """Make this GPU the one that calls of this thread are for; gives what `_leave` needs.
+        """Make this GPU current in this thread; returns the argument of `_leave`, or None.
 
-        A framework in the same thread works on the GPU that is current: it has to stay so.
+        A framework in the same thread uses the current GPU, which therefore has to be restored.
         """
 
     @abstractmethod
     def _leave(self, before: int) -> None:
-        """Make current again what was so before; not asked for where `_enter` gave None."""
+        """Restore what was current before; not called if `_enter` returned None."""
 
     @abstractmethod
     def _launch(
         self, function: int, shape: LaunchShape, arguments: Arguments, stream: int
     ) -> tuple[str, tuple[Any, ...]]:
-        """The role of the call that queues a kernel, and its parameters."""
+        """The role of the call that queues a kernel, and its arguments."""
 
     @abstractmethod
     def tensor_map(
@@ -93,9 +96,9 @@ class StreamGpu(ABC):
 
     @contextmanager
     def _beside_captures(self) -> Iterator[None]:
-        """Let memory be lent and given back while somebody in this process captures a graph.
+        """Allow memory to be allocated and freed while this process captures a graph.
 
-        None of it is part of what is captured, and it would make that end in an error.
+        These calls are not part of the capture, and would otherwise make it fail.
         """
         mode = ctypes.c_int(_RELAXED)
         self._call("exchange capture mode", ctypes.byref(mode))
@@ -123,7 +126,7 @@ class StreamGpu(ABC):
         values: Sequence[bytes],
         stream: int | None = None,
     ) -> Callable[[], None]:
-        """What queues a kernel: one call of the driver, with parameters that never change."""
+        """A function that queues a kernel: one call of the driver with fixed arguments."""
         arguments = Arguments(values)
         role, given = self._launch(function, shape, arguments, self._on(stream))
         library, enter, leave = self._library, self._enter, self._leave
@@ -146,7 +149,7 @@ class StreamGpu(ABC):
     # Memory
 
     def allocate(self, size: int) -> int:
-        """Address of so many bytes."""
+        """The address of `size` bytes."""
         try:
             with self._beside_captures():
                 return self._handle("allocate", max(1, size))
@@ -154,14 +157,14 @@ class StreamGpu(ABC):
             if error.out_of_memory:
                 free, total = self.memory()
                 raise GpuError(
-                    f"{size} bytes are asked of {self.device.name}, which has {free} of {total} "
+                    f"{size} bytes were requested; {self.device.name} has {free} of {total} "
                     "bytes free",
                     out_of_memory=True,
                 ) from None
             raise
 
     def free(self, address: int) -> None:
-        """Give memory back."""
+        """Free memory."""
         with self._beside_captures():
             self._call("free", address)
 
@@ -174,13 +177,13 @@ class StreamGpu(ABC):
     def download(self, address: int, array: npt.NDArray[Any]) -> None:
         """Copy from the GPU into a contiguous array."""
         if not array.flags.writeable:
-            raise GpuError("nothing can be copied into an array that is read-only")
+            raise GpuError("cannot copy into an array that is read-only")
         if array.nbytes:
             self._call("download", _start(array), address, array.nbytes, self.stream)
             self.synchronize()
 
     def copy(self, to: int, source: int, size: int, stream: int | None = None) -> None:
-        """Within the GPU, on the stream."""
+        """Copy within the GPU, on the stream."""
         if size:
             self._call("copy", to, source, size, self._on(stream))
 
@@ -198,7 +201,7 @@ class StreamGpu(ABC):
     # Code
 
     def load(self, binary: bytes) -> int:
-        """A module's handle."""
+        """Load a module and return its handle."""
         try:
             with self._beside_captures():
                 return self._handle("load", binary)
@@ -216,7 +219,7 @@ class StreamGpu(ABC):
             self._call("unload", module)
 
     def function(self, module: int, symbol: str, shared_bytes: int = 0) -> int:
-        """A function's handle, allowed to use so much shared memory."""
+        """The handle of a function, which may use that much shared memory."""
         found = self._handle("function", module, symbol.encode())
         most = self.device.cache_bytes("shared")
         if shared_bytes > most:
@@ -229,12 +232,16 @@ class StreamGpu(ABC):
 
     @abstractmethod
     def _allow_shared(self, function: int, shared_bytes: int) -> None:
-        """Let a function use so much shared memory, where that has to be asked for."""
+        """Allow a function to use that much shared memory, if the driver requires it."""
 
     def resources(self, function: int) -> dict[str, int]:
         """``registers`` of a thread, ``local_bytes``, ``shared_bytes`` (static)."""
-        wanted = {"registers": _REGISTERS, "local_bytes": _LOCAL, "shared_bytes": _STATIC_SHARED}
-        return {name: self._attribute_of(function, kind) for name, kind in wanted.items()}
+        attributes = {
+            "registers": _REGISTERS,
+            "local_bytes": _LOCAL,
+            "shared_bytes": _STATIC_SHARED,
+        }
+        return {name: self._attribute_of(function, kind) for name, kind in attributes.items()}
 
     def _attribute_of(self, function: int, kind: int) -> int:
         found = ctypes.c_int()
@@ -258,7 +265,7 @@ class StreamGpu(ABC):
         return event
 
     def elapsed_ns(self, first: int, second: int) -> float:
-        """Between two events, which are freed; waits for the second."""
+        """The time between two events, which are freed; waits for the second."""
         milliseconds = ctypes.c_float()
         try:
             self._call("wait for event", second)
@@ -271,7 +278,7 @@ class StreamGpu(ABC):
     # Graphs
 
     def capture(self, queue: Callable[[], None]) -> StreamGraph:
-        """What `queue` puts on the stream, as a graph; nothing of it runs now."""
+        """A graph of the work that `queue` puts on the stream; nothing runs yet."""
         self._call("begin capture", self.stream, _RELAXED)
         try:
             queue()
@@ -287,7 +294,7 @@ class StreamGpu(ABC):
         return StreamGraph(self, running)
 
     def _drop_capture(self) -> None:
-        """Let the stream be used again; the error that led here is the one to tell."""
+        """End a capture after an error, so that the stream can be used again."""
         graph = ctypes.c_void_p()
         try:
             self._call("end capture", self.stream, ctypes.byref(graph))
@@ -305,25 +312,25 @@ class StreamGpu(ABC):
         self._call("destroy running graph", running)
 
     def close(self) -> None:
-        """Let go of the stream and of the context."""
+        """Release the stream."""
         if self.stream:
             self._call("destroy stream", self.stream)
             self.stream = 0
 
 
 class StreamGraph:
-    """See `skipjack.gpu.driver.Graph`."""
+    """Implements `skipjack.gpu.driver.Graph`."""
 
     def __init__(self, gpu: StreamGpu, running: int) -> None:
         self._gpu = gpu
         self._running = running
 
     def run(self) -> None:
-        """Queue all of it on the GPU's stream."""
+        """Queue all launches on the GPU's stream."""
         self._gpu.run_graph(self._running)
 
     def close(self) -> None:
-        """Free it."""
+        """Free the graph."""
         if self._running:
             self._gpu.free_graph(self._running)
             self._running = 0
@@ -331,5 +338,5 @@ class StreamGraph:
 
 def _start(array: npt.NDArray[Any]) -> int:
     if not array.flags.c_contiguous:
-        raise GpuError("only contiguous arrays are copied to and from a GPU")
+        raise GpuError("only contiguous arrays can be copied to and from a GPU")
     return int(array.ctypes.data)

@@ -1,9 +1,9 @@
-"""The one place that calls Triton's compiler: for kernels of solvers, and for calls of users'.
+"""The only caller of Triton's compiler, for kernels of solvers and for users' calls of kernels.
 
-A source is compiled for a GPU that need not be here, and leaves nothing on the disk. A call is
-compiled for the GPU of this process, into Triton's cache, where its launch finds it; Triton itself
-says what a call compiles, from the types and values of its arguments. What the compiler raises and
-prints becomes a `GpuBuildError` of one sentence.
+A source is compiled for a GPU that need not be present, and leaves no files. A call is compiled for
+the GPU of this process, into Triton's cache, where its launch finds it; Triton determines what to
+compile from the types and values of the call's arguments. Exceptions and output of the compiler
+become a `GpuBuildError` of one sentence.
 
 Triton is imported when something is compiled: artifacts of other machines run without it.
 """
@@ -24,7 +24,7 @@ from typing import Any
 from skipjack.errors import SkipjackError
 
 Compilation = Callable[[], Any]
-"""Gives Triton's compiled kernel."""
+"""Returns Triton's compiled kernel."""
 
 _LONGEST = 300
 _LONGEST_OUTPUT = 1 << 20
@@ -33,7 +33,7 @@ _ASSEMBLER = re.compile(r"^ptxas .*?(?:error|fatal)\s*:\s*(.+)$", re.MULTILINE)
 
 
 class GpuBuildError(SkipjackError):
-    """A kernel that cannot be built; the message is the reason of its trial."""
+    """A kernel that cannot be built; the message becomes the reason of its trial."""
 
 
 def compile_source(
@@ -44,7 +44,7 @@ def compile_source(
     target: tuple[str, str | int, int],
     options: Mapping[str, Any],
 ) -> Any:
-    """A kernel with these types and constants for a target: backend, architecture, warp size."""
+    """Compile a kernel with these types and constants; a target is backend, arch, warp size."""
 
     def compilation() -> Any:
         import triton
@@ -59,40 +59,40 @@ def compile_source(
 
 
 def compile_call(function: Any, *args: Any, **kwargs: Any) -> Any:
-    """The kernel that a call would launch, unless Triton's caches hold it; nothing is launched.
+    """Compile the kernel that a call would launch, unless it is cached; nothing is launched.
 
-    Within `collected_calls` it is not compiled yet, but one of the collected compilations.
+    Within `collected_calls` it is not compiled, but added to the collected compilations.
     """
     return function.warmup(*args, **kwargs)
 
 
 def can_collect() -> bool:
-    """Whether this Triton hands out what calls compile, and compilations can be made in forks."""
+    """Whether this version of Triton can collect compilations, and processes can fork."""
     import triton
 
     return hasattr(triton, "AsyncCompileMode") and hasattr(os, "fork")
 
 
 class CollectedCalls(Executor):
-    """What calls are to compile. Each is compiled elsewhere first, to fill Triton's cache."""
+    """Compilations of calls. Each is first run in another process, to fill Triton's cache."""
 
     def __init__(self) -> None:
         self.compilations: list[Compilation] = []
         self._futures: list[Future[Any]] = []
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """What Triton calls; nothing is compiled yet."""
+        """Called by Triton; nothing is compiled yet."""
         self.compilations.append(partial(explained, partial(fn, *args, **kwargs)))
         self._futures.append(Future())
         return self._futures[-1]
 
     def add(self, call: Callable[[], Any]) -> int | None:
-        """The number of a call's compilation; None where this process holds its kernel already."""
+        """The number of a call's compilation; None if this process already has its kernel."""
         future = getattr(call(), "future", None)
         return self._futures.index(future) if future in self._futures else None
 
     def finish(self, number: int, failure: str = "") -> None:
-        """Load the kernel of a compilation from Triton's cache; with `failure`, give it up."""
+        """Load a compilation's kernel from Triton's cache; with `failure`, mark it as failed."""
         future = self._futures[number]
         try:
             if failure:
@@ -104,7 +104,7 @@ class CollectedCalls(Executor):
             raise
 
     def give_up(self, error: BaseException) -> None:
-        """Those that are not finished have failed."""
+        """Mark all unfinished compilations as failed."""
         for future in self._futures:
             if not future.done():
                 future.set_exception(error)
@@ -112,7 +112,7 @@ class CollectedCalls(Executor):
 
 @contextlib.contextmanager
 def collected_calls() -> Iterator[CollectedCalls]:
-    """Collect what calls of `compile_call` compile; `finish` all of it before the end."""
+    """Collect the compilations of `compile_call`; `finish` all of them within the context."""
     import triton
 
     collected = CollectedCalls()
@@ -125,7 +125,7 @@ def collected_calls() -> Iterator[CollectedCalls]:
 
 
 def explained(compilation: Compilation) -> Any:
-    """The kernel; what Triton raises becomes a `GpuBuildError` that says why in one sentence."""
+    """Compile; exceptions of Triton become a `GpuBuildError` with the reason in one sentence."""
     output = _CompilerOutput()
     try:
         return compilation()
@@ -137,10 +137,10 @@ def explained(compilation: Compilation) -> Any:
 
 @contextlib.contextmanager
 def _own_cache() -> Iterator[None]:
-    """Triton's files go to a folder that is removed: we keep artifacts of our own.
+    """Redirect Triton's cache to a temporary folder, since Skipjack stores its own artifacts.
 
-    So do its temporary files, of which it leaves some where an assembler fails. Line numbers are
-    left out, for they would make machine code depend on where a file lies.
+    Temporary files go there, too, because Triton leaves some behind if the assembler fails. Line
+    numbers are omitted, because they would make machine code depend on the path of a file.
     """
     from triton import knobs
 
@@ -163,24 +163,24 @@ def _own_cache() -> Iterator[None]:
 
 
 class _CompilerOutput:
-    """What the compiler writes to standard error from now on, where that is a file.
+    """What the compiler writes to standard error from now on, if that is a file.
 
-    Passes that fail tell Python no more than that they did; what was wrong they print. In a build
-    worker standard error is a file, so it can be read without being taken away.
+    Failing passes raise an exception without a reason and print the reason. In a build worker
+    standard error is a file, which can be read without redirecting it.
     """
 
     def __init__(self) -> None:
         self._start = self._size()
 
     def text(self) -> str:
-        """What it has written so far."""
+        """The output so far."""
         length = min(_LONGEST_OUTPUT, self._size() - self._start)
         if length <= 0:
             return ""
         try:
             return os.pread(2, length, self._start).decode(errors="replace")
         except OSError:
-            return ""  # opened for writing alone
+            return ""  # opened for writing only
 
     @staticmethod
     def _size() -> int:
@@ -192,14 +192,14 @@ class _CompilerOutput:
 
 
 def _explain(error: BaseException, output: _CompilerOutput) -> str:
-    """Why a build failed, in one line: the deepest message, without the code around it."""
+    """Why a build failed, in one line: the innermost message, without source code."""
     chain = _chain(error)
     deepest = chain[-1]
     text = getattr(deepest, "error_message", None) or str(deepest)
     if found := _ASSEMBLER.search(text):
         text = f"ptxas: {found[1]}"
-    elif type(deepest) is RuntimeError and (said := _DIAGNOSTIC.search(output.text())):
-        text = said[1] or said[2]
+    elif type(deepest) is RuntimeError and (diagnostic := _DIAGNOSTIC.search(output.text())):
+        text = diagnostic[1] or diagnostic[2]
     line = _first_line(text)
     name = type(deepest).__name__
     named = line if not line or getattr(deepest, "error_message", None) else f"{name}: {line}"
@@ -208,7 +208,7 @@ def _explain(error: BaseException, output: _CompilerOutput) -> str:
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """Triton wraps an error once for each call between the kernel and where it arose."""
+    """Triton wraps an error once for each call between the kernel and the cause."""
     chain = [error]
     while (cause := chain[-1].__cause__) is not None and cause not in chain:
         chain.append(cause)
@@ -216,7 +216,7 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 
 def _line_of(chain: list[BaseException]) -> str:
-    """Counted from the function's first line, as Triton counts."""
+    """The line of the error, counted from the function's first line as in Triton."""
     nodes = [getattr(error, "node", None) for error in reversed(chain)]
     number = next(filter(None, (getattr(node, "lineno", None) for node in nodes)), None)
     return f" (line {number} of its function)" if number else ""

@@ -5,9 +5,9 @@
     C-[D-]H-W-FILTER-K-[OD-]OH-OW-N-PAD-STRIDE-DILATION-BIAS-LAYOUT-TYPE-DIRECTION[_gGROUPS]
     128-56-56-3x3-256-28-28-32-1x1-2x2-1x1-0-NCHW-FP32-F=solver:time,workspace,...
 
-Going forward, the first group is the input and the second the output; for the other directions it
-is the other way round. A key says both sizes, so it can contradict itself: such a one is refused.
-Transposed convolutions stand in a find-db as the plain ones that compute the same.
+In the forward direction, the first group is the input and the second the output; in the others they
+are swapped. A key has both sizes, so it can be inconsistent; such a key is rejected. Transposed
+convolutions are in a find-db as the plain convolutions that compute the same.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from skipjack.core.problem import shown
+from skipjack.core import excerpt
 from skipjack.errors import ProblemError
-from skipjack.interop.driver_conv import LAYOUTS
+from skipjack.interop.driver_conv import LAYOUTS, unsupported_layout
 from skipjack.interop.driver_flags import dtype_obstacle
-from skipjack.interop.not_applicable import Entry, NotApplicable, first_reason
-from skipjack.operations import parse
-from skipjack.operations.conv_geometry import result_size
-from skipjack.operations.convolution import Convolution
+from skipjack.interop.problem_entry import Entry, NotApplicable, first_reason
+from skipjack.operations import Convolution, parse, result_size
 
 TYPES = {
     "FP32": "f32",
@@ -37,7 +35,7 @@ TYPES = {
 }
 _DIRECTIONS = {"F": "fwd", "B": "bwd", "W": "wrw"}
 _BEFORE = r"(?:^|(?<=[\s:\"'`]))"
-"""A name of a file, as grep puts it, or a quotation may stand before the key."""
+"""The key may follow a file name, as in the output of grep, or a quotation mark."""
 _TYPE = "|".join(TYPES)
 _MEANT = re.compile(_BEFORE + r"\d+-\d+-\d+-(?:\d+-)?\d+x\d+(?:x\d+)?-", re.ASCII)
 KEY = re.compile(
@@ -51,12 +49,12 @@ KEY = re.compile(
 )
 _PERF_DB = re.compile(r"[23](?:x-?\d+){20}x[A-Z]+x(?:" + _TYPE + r")+x[FBW](?:=|$)", re.ASCII)
 _LONGEST = 18
-"""Digits; with more a size would be larger than any memory."""
+"""Maximum number of digits; a larger size would exceed any memory."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """The parts of a key, the axes from depth to width."""
+class _KeyParts:
+    """The parts of a key; axes are ordered from depth to width."""
 
     key: str
     n: int
@@ -71,7 +69,7 @@ class _Said:
     groups: int
 
     def shape(self) -> str:
-        """As in a problem's key."""
+        """The shape as in the key of a problem."""
         spatial = len(self.image)
         axes = (("dhw", self.image), ("zyx", self.filter), ("opq", self.pad))
         steps = (("tuv", self.stride), ("ilj", self.dilation))
@@ -83,7 +81,7 @@ class _Said:
         return f"n{self.n}c{self.channels}{image}k{self.features}{''.join(others)}g{self.groups}"
 
     def check(self) -> None:
-        """The result's size follows from the others."""
+        """`ProblemError` unless the size of the result follows from the other sizes."""
         if min(*self.stride, *self.dilation) < 1:
             raise ProblemError(f"find-db key {self.key!r} has a stride or a dilation of 0")
         sizes = zip(self.image, self.filter, self.pad, self.stride, self.dilation, strict=True)
@@ -91,49 +89,49 @@ class _Said:
         if expected != self.result:
             says, follows = ("x".join(map(str, sizes)) for sizes in (self.result, expected))
             raise ProblemError(
-                f"find-db key {self.key!r} contradicts itself: it says a result of {says}, "
+                f"find-db key {self.key!r} is inconsistent: its result is {says}, "
                 f"but its other sizes give {follows}"
             )
 
 
 def is_find_db_line(text: str) -> bool:
-    """Whether a text is meant as a line of a database and not as a command or a problem's key."""
+    """Whether a text is a line of a database and not a command or the key of a problem."""
     return bool(_MEANT.search(text) or _PERF_DB.match(text))
 
 
 def parse_find_db(text: str) -> Entry:
-    """The problem of a line; what stands after the key does not matter."""
+    """The problem of a line; text after the key is ignored."""
     match = KEY.search(text)
     if match is None:
         raise _no_key(text)
-    said, spatial = _said(match), match["filter"].count("x") + 1
-    said.check()
+    fields, spatial = _said(match), match["filter"].count("x") + 1
+    fields.check()
     layout = _layout(match, spatial)
     types = re.findall(_TYPE, match["type"])
     dtype = TYPES[types[0]] if len(set(types)) == 1 else match["type"].lower()
     direction = _DIRECTIONS[match["direction"]]
     operation = Convolution(spatial)
-    key = f"{operation.name}:{said.shape()}"
+    key = f"{operation.name}:{fields.shape()}"
     reason = first_reason(
         dtype_obstacle(dtype, operation.dtypes),
-        None if layout in operation.layouts else _unlike(operation),
-        "it adds a bias, which is a kernel of its own here" if match["bias"].strip("0") else None,
-        "it casts its arrays, which is not computed here" if match["casts"] else None,
+        None if layout in operation.layouts else unsupported_layout(operation),
+        "it adds a bias, which is a separate kernel here" if match["bias"].strip("0") else None,
+        "it casts its arrays, which kernels do not support" if match["casts"] else None,
     )
     try:
         if reason is None:
             return parse(key, dtype, layout=layout, direction=direction)
         like_a_key = replace(parse(key, direction=direction), dtype=dtype, layout=layout)
     except ProblemError as error:
-        raise ProblemError(f"find-db key {said.key!r}: {error}") from None
+        raise ProblemError(f"find-db key {fields.key!r}: {error}") from None
     return NotApplicable(like_a_key.key, reason)
 
 
-def _said(match: re.Match[str]) -> _Said:
-    key = shown(match[0])
+def _said(match: re.Match[str]) -> _KeyParts:
+    key = excerpt(match[0])
     first, second = _numbers(match["first"], "-", key), _numbers(match["second"], "-", key)
     image, result = (first, second) if match["direction"] == "F" else (second, first)
-    said = _Said(
+    fields = _KeyParts(
         key,
         _numbers(match["n"], "-", key)[0],
         image[0],
@@ -146,10 +144,10 @@ def _said(match: re.Match[str]) -> _Said:
         _numbers(match["dilation"], "x", key),
         _numbers(match["groups"] or "1", "-", key)[0],
     )
-    axes = (said.image, said.result, said.filter, said.pad, said.stride, said.dilation)
+    axes = (fields.image, fields.result, fields.filter, fields.pad, fields.stride, fields.dilation)
     if len(set(map(len, axes))) > 1:
-        raise ProblemError(f"find-db key {key!r} has two axes here and three there")
-    return said
+        raise ProblemError(f"find-db key {key!r} mixes two and three spatial axes")
+    return fields
 
 
 def _numbers(text: str, separator: str, key: str) -> tuple[int, ...]:
@@ -164,23 +162,19 @@ def _layout(match: re.Match[str], spatial: int) -> str:
     for layout in layouts:
         if layout not in LAYOUTS or len(layout) != spatial + 2:
             raise ProblemError(
-                f"find-db key {shown(match[0])!r}: {shown(layout)!r} is no layout of an array "
-                f"with {spatial} spatial axes"
+                f"find-db key {excerpt(match[0])!r}: {excerpt(layout)!r} is not a layout of an "
+                f"array with {spatial} spatial axes"
             )
     return layouts[0] if len(set(layouts)) == 1 else "-".join(layouts)
-
-
-def _unlike(operation: Convolution) -> str:
-    return f"all arrays must be {' or '.join(operation.layouts)} alike"
 
 
 def _no_key(text: str) -> ProblemError:
     if _PERF_DB.match(text):
         return ProblemError(
-            f"{shown(text)!r} is a line of a perf-db, which does not say the size of the image; "
+            f"{excerpt(text)!r} is a line of a perf-db, which lacks the size of the image; "
             "import the find-db instead"
         )
     return ProblemError(
-        f"{shown(text)!r} is no key of a find-db; one is like "
+        f"{excerpt(text)!r} is not a key of a find-db; write one like "
         "128-56-56-3x3-256-28-28-32-1x1-2x2-1x1-0-NCHW-FP32-F"
     )

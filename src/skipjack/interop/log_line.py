@@ -1,15 +1,15 @@
-"""A problem inside a line of a log, a list or a database, freed of all that stands around it.
+"""The problem in a line of a log, a list or a database, without the rest of the line.
 
-A line holds one of these, or nothing:
+A line contains at most one of these:
 
-- a command of MIOpenDriver behind any prefix: ``12:01 MIOpen(HIP): ./bin/MIOpenDriver conv -n 8``;
-- a command of ours behind any prefix, as ``SKIPJACK_ENABLE_LOGGING_CMD`` writes them:
+- a command of MIOpenDriver after any prefix: ``12:01 MIOpen(HIP): ./bin/MIOpenDriver conv -n 8``;
+- a command of Skipjack after any prefix, as ``SKIPJACK_ENABLE_LOGGING_CMD`` logs them:
   ``rank 0: skipjack tune add:64:f32 --device znver4/1``;
-- flags of a convolution alone;
-- a key, perhaps in quotes, perhaps with the comma of a list behind it;
+- flags of a convolution without a command;
+- a key, optionally in quotes or followed by a comma;
 - a line of a find-db (`skipjack.interop.find_db_key`).
 
-A ``#`` begins a comment, and so does ``//`` at the start of a line or behind a blank.
+A ``#`` starts a comment, and so does ``//`` at the start of a line or after a space.
 """
 
 from __future__ import annotations
@@ -19,32 +19,28 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from skipjack.core.dtypes import DTYPES
-from skipjack.core.operation import Directed
-from skipjack.core.problem import Problem, shown, split_key
+from skipjack.core import DTYPES, Directed, Problem, excerpt, split_key
 from skipjack.errors import ProblemError, UsageError
-from skipjack.interop.defaults import ALL, Defaults
-from skipjack.interop.driver import parse_driver
-from skipjack.interop.driver_conv import LAYOUT_FLAGS, is_lone_out_layout
-from skipjack.interop.driver_flags import CONV, CONV_DTYPES, POOL_DTYPES
-from skipjack.interop.driver_values import read_values
-from skipjack.interop.driver_words import (
-    DRIVER_WORD,
+from skipjack.interop.driver import (
+    DRIVER_NAME,
     QUOTES,
     Command,
     find_command,
     is_driver_line,
+    parse_driver,
     without_comment,
 )
+from skipjack.interop.driver_conv import LAYOUT_FLAGS, is_lone_out_layout
+from skipjack.interop.driver_flags import CONV, CONV_DTYPES, POOL_DTYPES, read_values
 from skipjack.interop.find_db_key import is_find_db_line, parse_find_db
-from skipjack.interop.not_applicable import Entry, NotApplicable
+from skipjack.interop.problem_entry import ALL, Defaults, Entry, NotApplicable
 from skipjack.operations import get, parse
 
 _SLASHES = re.compile(r"\s//.*", re.DOTALL)
 _AROUND_A_KEY = "\"'`,; \t"
-LONE_LAYOUT = "--out_layout without the other two is taken as the layout of all arrays"
+LONE_LAYOUT = "--out_layout without the other two is used as the layout of all arrays"
 _OPEN = ("", "0", "7")
-"""Values of ``forw`` that leave the direction open."""
+"""Values of ``forw`` that select no direction."""
 _LAYOUT_FLAGS = frozenset(
     {"--in_layout", "--fil_layout", "--out_layout", "--layout", "-I", "-O", "-f", "-L"}
 )
@@ -56,7 +52,7 @@ _OURS = re.compile(r"\bskipjack\b")
 
 @dataclass(frozen=True, slots=True)
 class TuneCommand:
-    """The problems of a command ``skipjack tune``, and what it says about them."""
+    """The problems and options of a command ``skipjack tune``."""
 
     problems: tuple[str, ...]
     defaults: Defaults
@@ -68,11 +64,11 @@ class TuneCommand:
 
 
 def find_tune_command(text: str) -> TuneCommand | None:
-    """The command in a line, whatever stands before it; None if there is none."""
+    """The command in a line, after any prefix; None if there is none."""
     found = _TUNE.search(text)
     if found is None:
         return None
-    said: dict[str, list[str]] = {
+    options: dict[str, list[str]] = {
         name: []
         for name in (
             *("device", "threads", "deployed", "caches"),
@@ -85,24 +81,24 @@ def find_tune_command(text: str) -> TuneCommand | None:
         if not word.startswith("--"):
             problems.append(word)
             continue
-        name, given, value = word[2:].partition("=")
-        if name not in said:
+        name, equals, value = word[2:].partition("=")
+        if name not in options:
             raise UsageError(
-                f"skipjack tune {word}: of a command in a file only problems and "
-                f"{', '.join(f'--{one}' for one in said)} are read"
+                f"skipjack tune {word}: a command in a file may only have problems and "
+                f"{', '.join(f'--{one}' for one in options)}"
             )
-        said[name].append(value if given else next(words, ""))
-    last = {name: values[-1] if values else None for name, values in said.items()}
+        options[name].append(value if equals else next(words, ""))
+    last = {name: values[-1] if values else None for name, values in options.items()}
     threads = last["threads"]
     if threads is not None and not threads.isdecimal():
-        raise UsageError(f"skipjack tune --threads {threads}: give a whole number")
+        raise UsageError(f"skipjack tune --threads {threads}: give an integer")
     layout = last["layout"]
     return TuneCommand(
         tuple(problems),
         Defaults(last["dtype"], layout.upper() if layout else None, last["direction"]),
         last["device"],
         int(threads) if threads else None,
-        tuple(said["plugin"]),
+        tuple(options["plugin"]),
         last["deployed"],
         last["caches"],
     )
@@ -112,24 +108,24 @@ def _words(text: str) -> Sequence[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise UsageError(f"this is not a command: {error}") from None
+        raise UsageError(f"cannot parse the command: {error}") from None
 
 
 def is_own_message(text: str) -> bool:
-    """Whether a line is one of Skipjack's log and says nothing of a problem to tune."""
-    return bool(_OURS.search(text)) and not (_TUNE.search(text) or DRIVER_WORD.search(text))
+    """Whether a line is a message of Skipjack without a problem to tune."""
+    return bool(_OURS.search(text)) and not (_TUNE.search(text) or DRIVER_NAME.search(text))
 
 
 def problem_text(line: str) -> str:
-    """What a line has to say without its comment; empty if that is nothing.
+    """The content of a line without comments; may be empty.
 
-    Of a command's prefix only a quotation that begins in it stays, so that equal commands of a log
-    are equal texts.
+    Of the prefix of a command only quotation marks are kept, so that equal commands of a log become
+    equal texts.
     """
     text = line.replace("\0", " ").strip().removeprefix("\ufeff")
     if text.startswith(("#", "//")):
         return ""
-    driver = DRIVER_WORD.search(text)
+    driver = DRIVER_NAME.search(text)
     if driver is None:
         return without_comment(_SLASHES.sub("", text, count=1))
     prefix, command = text[: driver.start()], text[driver.start() :]
@@ -141,7 +137,7 @@ def problem_text(line: str) -> str:
 
 
 def _is_whole(text: str) -> bool:
-    """Whether what stands before a ``#`` is a problem by itself and not the prefix of a log."""
+    """Whether the text before a ``#`` is a complete problem and not the prefix of a log."""
     words = text.split()
     if not words:
         return True
@@ -151,7 +147,7 @@ def _is_whole(text: str) -> bool:
 
 
 def read_text(text: str, defaults: Defaults) -> tuple[Entry, ...]:
-    """All that one argument or one `problem_text` stands for; `defaults` fill in the rest."""
+    """The problems of an argument or `problem_text`, completed with `defaults`."""
     if (command := find_tune_command(text)) is not None:
         return _read_command(command, defaults)
     if is_find_db_line(text):
@@ -165,12 +161,12 @@ def read_text(text: str, defaults: Defaults) -> tuple[Entry, ...]:
 
 
 def read_one(text: str, defaults: Defaults) -> Problem:
-    """The only problem that a text stands for; `ProblemError` if there are several, or none."""
+    """The only problem of a text; `ProblemError` if there are several or none."""
     first, *more = dict.fromkeys(read_text(text, defaults))
     if more:
         names = (one.key if isinstance(one, Problem) else one.text for one in (first, *more))
         raise ProblemError(
-            f"{shown(text)!r} stands for {1 + len(more)} problems; ask for one of them: "
+            f"{excerpt(text)!r} means {1 + len(more)} problems; give one of them: "
             f"{', '.join(names)}"
         )
     if isinstance(first, NotApplicable):
@@ -193,12 +189,12 @@ def _read_command(command: TuneCommand, defaults: Defaults) -> tuple[Entry, ...]
             if not command.plugins:
                 raise
             named = " ".join(f"--plugin {plugin}" for plugin in command.plugins)
-            raise UsageError(f"{error}; the command names {named}: give that, too") from None
+            raise UsageError(f"{error}; the command has {named}; add this option") from None
     return tuple(found)
 
 
 def _every_direction(key: str, defaults: Defaults) -> tuple[Problem, ...]:
-    """The key in all directions, unless it names one or its operation has none."""
+    """The key in all directions, unless it has one or its operation has none."""
     parts = split_key(key)
     operation = get(parts.operation)
     directions: tuple[str | None, ...] = (None,)
@@ -210,20 +206,20 @@ def _every_direction(key: str, defaults: Defaults) -> tuple[Problem, ...]:
     )
 
 
-def unsaid(text: str, defaults: Defaults) -> tuple[Defaults, bool]:
-    """The defaults without what a text says itself, and whether it leaves its direction open.
+def remaining_defaults(text: str, defaults: Defaults) -> tuple[Defaults, bool]:
+    """The defaults for what a text omits, and whether it omits a direction.
 
-    With these, a list in which some lines say something and others do not is read as a whole.
+    They allow reading a list in which only some lines have, for example, a layout.
     """
     if is_find_db_line(text) or find_tune_command(text) is not None:
         return defaults, False
     if is_driver_line(text):
-        return _unsaid_by_command(find_command(text), defaults)
-    return _unsaid_by_key(text.strip(_AROUND_A_KEY), defaults)
+        return _remaining_for_command(find_command(text), defaults)
+    return _remaining_for_key(text.strip(_AROUND_A_KEY), defaults)
 
 
-def _unsaid_by_command(command: Command, defaults: Defaults) -> tuple[Defaults, bool]:
-    """A command always says its dtype: the base does."""
+def _remaining_for_command(command: Command, defaults: Defaults) -> tuple[Defaults, bool]:
+    """A command always has a dtype, which follows from its base."""
     directed = command.base in CONV_DTYPES or command.base in POOL_DTYPES
     masks = [
         value
@@ -242,29 +238,29 @@ def _unsaid_by_command(command: Command, defaults: Defaults) -> tuple[Defaults, 
 
 
 def has_lone_layout(text: str) -> bool:
-    """Whether a command says the layout of its output alone, which then holds for all arrays, and
-    it is not the usual one."""
+    """Whether a command sets only the layout of its output, which then applies to all arrays, and
+    it is not the default layout."""
     if is_find_db_line(text) or find_tune_command(text) or not is_driver_line(text):
         return False
     command = find_command(text)
     if command.base not in CONV_DTYPES:
         return False
     values = read_values(command.words, CONV, command.text)
-    lone = is_lone_out_layout(name for name in LAYOUT_FLAGS if values.says(name))
+    lone = is_lone_out_layout(name for name in LAYOUT_FLAGS if values.is_set(name))
     return lone and values.word("out_layout").upper() not in ("NCHW", "NCDHW")
 
 
-def _unsaid_by_key(key: str, defaults: Defaults) -> tuple[Defaults, bool]:
+def _remaining_for_key(key: str, defaults: Defaults) -> tuple[Defaults, bool]:
     parts = split_key(key)
     operation = get(parts.operation)
     dtype = None if set(parts.suffixes) & set(DTYPES) else defaults.dtype
     if not isinstance(operation, Directed):
         return Defaults(dtype), False
-    said = {suffix.upper() for suffix in parts.suffixes}
+    stated = {suffix.upper() for suffix in parts.suffixes}
     open_direction = not set(parts.suffixes) & set(operation.directions)
     left = Defaults(
         dtype,
-        None if said & set(operation.layouts) else defaults.layout,
+        None if stated & set(operation.layouts) else defaults.layout,
         defaults.direction if open_direction else None,
     )
     return left, open_direction

@@ -1,9 +1,9 @@
-"""The convolutions that lists are made of, read in a few microseconds.
+"""A fast parser for the usual convolutions in lists, which takes a few microseconds.
 
-Lists have millions of lines and few forms: the same flags in the same order, two dimensions, no
-padding mode. Such a line is read here by the place of its words. For everything else, for whatever
-may be wrong and for whatever leaves room for doubt, the answer is None, and the parsers decide.
-Where there is an answer, it is theirs.
+Lists have millions of lines in few forms: the same flags in the same order, two dimensions, no
+padding mode. Such a line is parsed by the positions of its words. For any other line, and whenever
+a line might be invalid, the result is None, and the regular parsers are used. A result always
+equals that of the regular parsers.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from skipjack.interop.driver_conv import (
     LAYOUT_FLAGS,
     is_lone_out_layout,
 )
-from skipjack.interop.driver_flags import CONV, CONV_DTYPES
-from skipjack.interop.driver_values import spellings
+from skipjack.interop.driver_flags import CONV, CONV_DTYPES, spellings
 from skipjack.interop.find_db_key import TYPES
-from skipjack.operations.convolution import Convolution
+from skipjack.operations import Convolution
 
 _CONV2D = Convolution()
 _LETTERS = _CONV2D.letters
@@ -31,15 +30,15 @@ _FLAGS = spellings(CONV)
 _DEFAULTS = {flag.name: flag.default for flag in CONV}
 _DEFAULT_WORDS = [_DEFAULTS[FLAG_OF_LETTER[letter]] for letter in _LETTERS]
 _ONLY = {"mode": "conv", "pad_mode": "default", "spatial_dim": "2"}
-"""Flags that may be there with this value."""
+"""Flags that are allowed only with this value."""
 _ODD = re.compile(r"[-\"'`#\\/\0]")
-"""In a value, these may mean something that takes a closer look."""
+"""Characters in a value that need the regular parsers."""
 _DIRECTIONS = {
     str(mask): tuple(name for name, bit in DIRECTION_BITS.items() if mask & bit)
     for mask in range(1, 7)
 }
 _LARGEST = 2**47
-"""Elements; half of what a problem may have."""
+"""Maximum number of elements, half of the limit of a problem."""
 _DIGITS = 9
 _PLANS = 1000
 
@@ -61,49 +60,49 @@ Sizes = Sequence[int]
 
 
 class QuickConv(NamedTuple):
-    """A convolution of two dimensions that was found to be sound."""
+    """A valid two-dimensional convolution."""
 
     sizes: Sizes
-    """In the order of the letters."""
+    """Sizes in the order of the letters."""
     dtype: str
-    """May be one that cannot be computed here."""
+    """May be a dtype that kernels do not support."""
     layout: str
     directions: tuple[str, ...]
-    """Empty: the text leaves it open."""
+    """Empty if the text has no direction."""
     lone_layout: bool = False
-    """Whether the layout is that of the output, which the text says of no other array."""
+    """Whether the text has a layout only for the output."""
 
     def key(self, batch: int | None = None) -> str:
-        """The problem's key without its direction, and perhaps for another batch size."""
+        """The key of the problem without direction, optionally with another batch size."""
         n, c, h, w, k, y, x, *rest = self.sizes
         return (
             f"conv2d:n{batch or n}c{c}h{h}w{w}k{k}y{y}x{x}{_rest(*rest)}:{self.dtype}:{self.layout}"
         )
 
     def fits(self, batch: int) -> bool:
-        """Whether it is surely not too large with this batch size."""
+        """Whether it is certainly not too large with this batch size."""
         return _sound((batch, *self.sizes[1:]))
 
 
 class _Plan(NamedTuple):
-    """Where the words stand that a form of command has."""
+    """Positions of the words in one form of a command."""
 
     sizes: Callable[[list[str]], tuple[str, ...]]
     forw: int
-    """0: nowhere."""
+    """0 if absent."""
     layouts: tuple[int, ...]
-    """Of all arrays, of the output alone, or nowhere."""
+    """Of all arrays, of only the output, or empty."""
     fixed: tuple[tuple[int, str], ...]
-    """Places of words that must be these."""
+    """Positions of words that must have these values."""
     ignored: tuple[int, ...]
-    """Places of numbers that mean nothing in two dimensions."""
+    """Positions of numbers that have no effect in two dimensions."""
 
 
 _plans: dict[tuple[str, ...], _Plan | None] = {}
 
 
 def quick_command(text: str, layout: str = "") -> QuickConv | None:
-    """What stands after ``MIOpenDriver``, if it is plain; `layout` is for what it does not say."""
+    """Parse the text after ``MIOpenDriver``; `layout` is the default."""
     words = text.split()
     flags = tuple(words[1::2])
     if flags not in _plans:
@@ -115,8 +114,8 @@ def quick_command(text: str, layout: str = "") -> QuickConv | None:
         return None
     if _ODD.search("".join(words[2::2])) or not text.isascii():
         return None
-    said = plan.sizes(words + _DEFAULT_WORDS)
-    if not "".join(said).isdigit() or any(words[at] != word for at, word in plan.fixed):
+    stated = plan.sizes(words + _DEFAULT_WORDS)
+    if not "".join(stated).isdigit() or any(words[at] != word for at, word in plan.fixed):
         return None
     if not all(words[at].isdigit() and len(words[at]) <= _DIGITS for at in plan.ignored):
         return None
@@ -127,7 +126,7 @@ def quick_command(text: str, layout: str = "") -> QuickConv | None:
         layout = _one_layout([words[at] for at in plan.layouts])
     elif layout not in _CONV2D.layouts:
         layout = "" if layout else _CONV2D.layouts[0]
-    sizes = _integers(said)
+    sizes = _integers(stated)
     if directions is None or not layout or not _sound(sizes):
         return None
     lone = len(plan.layouts) == 1 and layout != _CONV2D.layouts[0]
@@ -136,28 +135,28 @@ def quick_command(text: str, layout: str = "") -> QuickConv | None:
 
 def _plan(flags: tuple[str, ...]) -> _Plan | None:
     found = [_FLAGS.get(flag) for flag in flags]
-    places: dict[str, int] = {}
+    positions: dict[str, int] = {}
     for number, flag in enumerate(found):
-        if flag is None or flag.use == "plain" or flag.name in places:
+        if flag is None or flag.use == "plain" or flag.name in positions:
             return None
-        places[flag.name] = 2 * number + 2
+        positions[flag.name] = 2 * number + 2
     beyond = 2 * len(flags) + 1
     sizes = [
-        places.get(FLAG_OF_LETTER[letter], beyond + number)
+        positions.get(FLAG_OF_LETTER[letter], beyond + number)
         for number, letter in enumerate(_LETTERS)
     ]
-    said = [name for name in LAYOUT_FLAGS if name in places]
-    if len(said) not in (0, len(LAYOUT_FLAGS)) and not is_lone_out_layout(said):
+    stated = [name for name in LAYOUT_FLAGS if name in positions]
+    if len(stated) not in (0, len(LAYOUT_FLAGS)) and not is_lone_out_layout(stated):
         return None
-    layouts = tuple(places[name] for name in said)
+    layouts = tuple(positions[name] for name in stated)
     read = {*(FLAG_OF_LETTER[letter] for letter in _LETTERS), *LAYOUT_FLAGS, *_ONLY, "forw"}
     ignored = [
-        places[flag.name]
+        positions[flag.name]
         for flag in found
         if flag and flag.use != "unread" and flag.name not in read
     ]
-    fixed = tuple((places[name], word) for name, word in _ONLY.items() if name in places)
-    return _Plan(itemgetter(*sizes), places.get("forw", 0), layouts, fixed, tuple(ignored))
+    fixed = tuple((positions[name], word) for name, word in _ONLY.items() if name in positions)
+    return _Plan(itemgetter(*sizes), positions.get("forw", 0), layouts, fixed, tuple(ignored))
 
 
 def _one_layout(words: list[str]) -> str:
@@ -166,28 +165,28 @@ def _one_layout(words: list[str]) -> str:
 
 
 def quick_key(text: str, dtype: str = "", layout: str = "") -> QuickConv | None:
-    """A key in the usual order; `dtype` and `layout` are for what it does not say."""
+    """Parse a key in the usual order; `dtype` and `layout` are defaults."""
     match = _KEY.fullmatch(text)
     if match is None:
         return None
-    *said, its_dtype, its_layout, direction = match.groups()
-    given = [
-        size if size is not None else _DEFAULT_WORDS[number] for number, size in enumerate(said)
+    *stated, its_dtype, its_layout, direction = match.groups()
+    texts = [
+        size if size is not None else _DEFAULT_WORDS[number] for number, size in enumerate(stated)
     ]
     dtype, layout = its_dtype or dtype or "f32", its_layout or layout or _CONV2D.layouts[0]
-    sizes = _integers(given)
+    sizes = _integers(texts)
     if dtype not in _CONV2D.dtypes or layout not in _CONV2D.layouts or not _sound(sizes):
         return None
     return QuickConv(sizes, dtype, layout, (direction,) if direction else ())
 
 
 def quick_find_db(text: str) -> QuickConv | None:
-    """A line of a find-db."""
+    """Parse a line of a find-db."""
     match = _FIND_DB.match(text)
     if match is None:
         return None
-    *said, layout, dtype, direction, groups = match.groups("1")
-    a, ah, aw, y, x, b, bh, bw, n, p, q, u, v, l, j = _integers(said)  # noqa: E741
+    *stated, layout, dtype, direction, groups = match.groups("1")
+    a, ah, aw, y, x, b, bh, bw, n, p, q, u, v, l, j = _integers(stated)  # noqa: E741
     c, h, w, k, oh, ow = (a, ah, aw, b, bh, bw) if direction == "F" else (b, bh, bw, a, ah, aw)
     sizes = (n, c, h, w, k, y, x, p, q, u, v, l, j, *_integers([groups]))
     if not _sound(sizes):
@@ -201,14 +200,14 @@ _FIND_DIRECTIONS = {"F": "fwd", "B": "bwd", "W": "wrw"}
 
 
 def _integers(words: Sequence[str]) -> tuple[int, ...]:
-    """A number with very many digits is as good as 0: not sound."""
+    """Words as integers; all 0, which is invalid, if one has too many digits."""
     if max(map(len, words)) > _DIGITS:
         return (0,) * len(words)
     return tuple(map(int, words))
 
 
 def _sound(sizes: Sizes) -> bool:
-    """Whether it is a convolution of a bearable size; what is not may still be one."""
+    """Whether it is certainly a valid convolution of a supported size."""
     n, c, h, w, k, y, x, p, q, u, v, l, j, g = sizes  # noqa: E741
     if not n * c * h * w * k * y * x * u * v * l * j * g or c % g or k % g:
         return False
@@ -220,7 +219,7 @@ def _sound(sizes: Sizes) -> bool:
 
 @lru_cache(maxsize=10000)
 def _rest(*sizes: int) -> str:
-    """Pads, strides, dilations and groups, those at their defaults left out."""
+    """Pads, strides, dilations and groups that differ from their defaults."""
     return "".join(
         f"{letter}{size}"
         for letter, size in zip(_OPTIONAL, sizes, strict=True)

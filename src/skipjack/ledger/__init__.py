@@ -1,28 +1,42 @@
 """Every candidate, build and measurement, in one SQLite file that merges with others."""
 
-from skipjack.ledger.collecting import Collected
-from skipjack.ledger.connection import FILE_NAME, fold_in
-from skipjack.ledger.facts import UNION_TABLES, Facts, read_facts, write_facts
-from skipjack.ledger.ledger import Ledger
-from skipjack.ledger.merge import Merged
-from skipjack.ledger.metrics import MetricSamples, single, unit_of
-from skipjack.ledger.migrations import columns_of
-from skipjack.ledger.records import (
-    OUTCOME,
-    BankedConfig,
-    BuildRecord,
-    CandidateKey,
-    LogEntry,
-    MarkKind,
-    MarkRecord,
-    MeasurementRecord,
-    StudyRecord,
-    Summary,
-    VerdictRecord,
-    verdict_word,
-)
+from typing import TYPE_CHECKING
+
+from skipjack.lazy_names import lazy
+
+if TYPE_CHECKING:
+    from skipjack.ledger.connection import FILE_NAME, checkpoint
+    from skipjack.ledger.ledger import Ledger
+    from skipjack.ledger.migrations import columns_of
+    from skipjack.ledger.records import (
+        OUTCOME,
+        BankedConfig,
+        BuildRecord,
+        CandidateKey,
+        DecisionRecord,
+        LogEntry,
+        MarkKind,
+        MarkRecord,
+        MeasurementRecord,
+        MetricSamples,
+        StudyRecord,
+        Summary,
+        decision_word,
+        single,
+        unit_of,
+    )
+    from skipjack.ledger.studies import Collected
+    from skipjack.ledger.union import (
+        BUILD_TABLES,
+        UNION_TABLES,
+        Facts,
+        Merged,
+        read_facts,
+        write_facts,
+    )
 
 __all__ = [
+    "BUILD_TABLES",
     "FILE_NAME",
     "OUTCOME",
     "UNION_TABLES",
@@ -30,6 +44,7 @@ __all__ = [
     "BuildRecord",
     "CandidateKey",
     "Collected",
+    "DecisionRecord",
     "Facts",
     "Ledger",
     "LogEntry",
@@ -40,12 +55,27 @@ __all__ = [
     "MetricSamples",
     "StudyRecord",
     "Summary",
-    "VerdictRecord",
+    "checkpoint",
     "columns_of",
-    "fold_in",
+    "decision_word",
     "read_facts",
     "single",
     "unit_of",
-    "verdict_word",
     "write_facts",
 ]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "connection": "FILE_NAME checkpoint",
+        "ledger": "Ledger",
+        "migrations": "columns_of",
+        "records": (
+            "BankedConfig BuildRecord CandidateKey DecisionRecord LogEntry MarkKind MarkRecord "
+            "MeasurementRecord MetricSamples OUTCOME StudyRecord Summary decision_word single "
+            "unit_of"
+        ),
+        "studies": "Collected",
+        "union": "BUILD_TABLES Facts Merged UNION_TABLES read_facts write_facts",
+    },
+)

@@ -1,327 +1,154 @@
-"""The ledger's tables, as numbered steps from an empty file to today's.
-
-A step is never edited once released; a change is a further step. Rows are facts: their `id` is a
-digest of their content, so that a union of ledgers is a union of rows.
-"""
+"""The format of a ledger file: read, checked, and brought up to date from earlier formats."""
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from skipjack.core import Metric
 from skipjack.errors import NewerFormatError, StorageError
-from skipjack.ledger import format_4
-from skipjack.storage.sqlite_files import DamagedError
-from skipjack.storage.transaction import transaction
+from skipjack.ledger.records import NOT_FINITE, TIME, number_of, unit_of
+from skipjack.ledger.schema import MIGRATIONS
+from skipjack.reading import parse_json
+from skipjack.storage import DamagedError, transaction
+
+# The conversion of rows of ledgers up to format 4.
+#
+# Measurements had times in nanoseconds, metrics without units, and other facts about a run among
+# the metrics. Runs of commands had the seconds that they took as samples, and some rows were not
+# measurements, but marks for later runs.
+
+_COMMAND = "command"
+"""The solver of runs of commands."""
+_OURS = "skipjack."
+"""The prefix of facts that were kept among the metrics of a command."""
+
+
+class _Converted(NamedTuple):
+    metrics: str
+    reason: str
+    details: str | None
+
+
+def register(connection: sqlite3.Connection) -> None:
+    """Register the conversions as functions for the migration's SQL."""
+    for place, name in enumerate(_Converted._fields):
+
+        def convert(solver: Any, samples: bytes, metrics: bytes, at: int = place) -> str | None:
+            converted = _convert(solver, samples, metrics)
+            return converted[at] if converted else None
+
+        connection.create_function(f"format_5_{name}", 3, convert, deterministic=True)
+    connection.create_function("format_5_seq", 1, number_of, deterministic=True)
+
+
+def converted_row(table: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of results in the present format; such results were always of kernels."""
+    new = dict(row)
+    if table == "measurements" and "samples_ns" in new:
+        samples, metrics = str(new.pop("samples_ns")), str(new.pop("metrics", ""))
+        if converted := _convert("", samples.encode(), metrics.encode()):
+            new.update(converted._asdict())
+        new["status"] = new.pop("verdict", None)
+        new["seq"] = number_of(str(row.get("created")))
+    return new
+
+
+@lru_cache(maxsize=8)
+def _convert(solver: str | None, samples: bytes, metrics: bytes) -> _Converted | None:
+    """The columns in the present format; None if the row cannot be read."""
+    try:
+        times_ns, named = (parse_json(text, finite=False) for text in (samples, metrics))
+        return _of_command(times_ns, named) if solver == _COMMAND else _of_kernel(times_ns, named)
+    except (ValueError, TypeError, AttributeError):
+        return None
+
+
+def _of_kernel(times_ns: list[float], named: dict[str, Metric]) -> _Converted:
+    reason = str(named.pop("reason", ""))
+    metrics = {f"reported {name}" if name == TIME else name: named[name] for name in named}
+    return _Converted(_encoded({TIME: times_ns}, metrics), _text(reason), None)
+
+
+def _of_command(times_ns: list[float], named: dict[str, Metric]) -> _Converted:
+    details: dict[str, Any] = {
+        name.removeprefix(_OURS): value for name, value in named.items() if name.startswith(_OURS)
+    }
+    samples = {f"{_OURS}run_seconds": [ns / 1e9 for ns in times_ns]}
+    if "build_seconds" in details:
+        samples[f"{_OURS}build_seconds"] = [details.pop("build_seconds")]
+    reason = str(details.pop("reason", ""))
+    if "notes" in details:
+        details["notes"] = _notes(details["notes"])
+    if details.get("timeout_s") == "inf":
+        del details["timeout_s"]
+    metrics = {name: value for name, value in named.items() if not name.startswith(_OURS)}
+    kept = json.dumps(details, sort_keys=True, separators=(",", ":")) if details else None
+    return _Converted(_encoded(samples, metrics), _text(reason), kept)
+
+
+def _notes(text: Any) -> Any:
+    try:
+        return parse_json(text, finite=False)
+    except (ValueError, TypeError, AttributeError):
+        return text
+
+
+def _encoded(samples: Mapping[str, list[float]], metrics: Mapping[str, Metric]) -> str:
+    named: dict[str, list[Any]] = {name: [value] for name, value in metrics.items()}
+    listed = {
+        name: {"samples": values, "unit": "" if _is_word(values) else unit_of(name)}
+        for name, values in {**named, **samples}.items()
+    }
+    return json.dumps(listed, sort_keys=True, separators=(",", ":"))
+
+
+def _is_word(values: list[Any]) -> bool:
+    return any(isinstance(value, str) and value not in NOT_FINITE for value in values)
+
+
+def _text(reason: str) -> str:
+    """A reason that can be stored as UTF-8."""
+    return reason.encode("utf-8", "backslashreplace").decode()
+
+
+# The format of a ledger file: read, checked, and brought up to date.
 
 APPLICATION_ID = 0x536B6A6B
 """Marks an SQLite file as a ledger of ours: "Skjk"."""
 
-_CREATED = "created TEXT NOT NULL CHECK (created GLOB '????-??-??T??:??:??.??????Z')"
-_ID = "id TEXT NOT NULL PRIMARY KEY CHECK (id <> '')"
-_MEASURED = f"""{_ID},
-        candidate TEXT NOT NULL REFERENCES candidates (id),
-        source_digest TEXT,
-        device_instance TEXT NOT NULL,
-        device_class TEXT NOT NULL,
-        protocol TEXT NOT NULL REFERENCES protocols (id),
-        session TEXT NOT NULL,
-        block INTEGER NOT NULL"""
-"""Columns that the table of measurements has in all formats."""
-
-
-def _is_json(column: str, kind: str) -> str:
-    # CASE, because json_type raises an error of its own on text that is not JSON.
-    return f"CASE json_valid({column}) WHEN 1 THEN json_type({column}) = '{kind}' ELSE 0 END"
-
-
-def _append_only(table: str) -> tuple[str, ...]:
-    return tuple(
-        f"CREATE TRIGGER {table}_no_{event.lower()} BEFORE {event} ON {table} "
-        f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
-        for event in ("UPDATE", "DELETE")
-    )
-
-
-_TABLES = (
-    f"""CREATE TABLE devices (
-        {_ID},
-        class_key TEXT NOT NULL,
-        name TEXT NOT NULL,
-        record TEXT NOT NULL CHECK ({_is_json("record", "object")}),
-        {_CREATED}
-    ) STRICT""",
-    f"""CREATE TABLE protocols (
-        {_ID},
-        text TEXT NOT NULL UNIQUE,
-        {_CREATED}
-    ) STRICT""",
-    f"""CREATE TABLE studies (
-        {_ID},
-        problem TEXT NOT NULL,
-        solver TEXT NOT NULL,
-        device TEXT NOT NULL,
-        searcher TEXT NOT NULL,
-        seed TEXT NOT NULL,
-        space TEXT NOT NULL,
-        objective TEXT NOT NULL,
-        protocol TEXT NOT NULL REFERENCES protocols (id),
-        {_CREATED}
-    ) STRICT""",
-    # A study's log starts over with a new epoch: on request, or when its solver's version rises.
-    f"""CREATE TABLE epochs (
-        study TEXT NOT NULL REFERENCES studies (id),
-        solver_version INTEGER NOT NULL,
-        number INTEGER NOT NULL CHECK (number >= 0),
-        {_CREATED},
-        PRIMARY KEY (study, solver_version, number)
-    ) STRICT, WITHOUT ROWID""",
-    f"""CREATE TABLE study_log (
-        {_ID},
-        study TEXT NOT NULL,
-        solver_version INTEGER NOT NULL,
-        epoch INTEGER NOT NULL,
-        seq INTEGER NOT NULL CHECK (seq > 0),
-        kind TEXT NOT NULL CHECK (kind IN ('ask', 'tell')),
-        config TEXT NOT NULL CHECK ({_is_json("config", "object")}),
-        status TEXT CHECK ((status IS NULL) = (kind = 'ask')),
-        value REAL CHECK (value IS NULL OR status = 'ok'),
-        spread REAL,
-        reason TEXT,
-        metrics TEXT CHECK (metrics IS NULL OR {_is_json("metrics", "object")}),
-        {_CREATED},
-        FOREIGN KEY (study, solver_version, epoch)
-            REFERENCES epochs (study, solver_version, number)
-    ) STRICT""",
-    f"""CREATE TABLE candidates (
-        {_ID},
-        problem TEXT NOT NULL,
-        solver TEXT NOT NULL,
-        solver_version INTEGER NOT NULL,
-        config TEXT NOT NULL CHECK ({_is_json("config", "object")}),
-        {_CREATED},
-        UNIQUE (problem, solver, solver_version, config)
-    ) STRICT""",
-    f"""CREATE TABLE builds (
-        {_ID},
-        source_digest TEXT NOT NULL,
-        compat TEXT NOT NULL,
-        status TEXT NOT NULL,
-        artifact_digest TEXT CHECK ((artifact_digest IS NOT NULL) = (status = 'ok')),
-        symbol TEXT NOT NULL,
-        abi TEXT NOT NULL,
-        reason TEXT NOT NULL,
-        seconds REAL NOT NULL CHECK (seconds >= 0),
-        resources TEXT NOT NULL CHECK ({_is_json("resources", "object")}),
-        compiler TEXT NOT NULL,
-        target TEXT NOT NULL,
-        {_CREATED}
-    ) STRICT""",
-    # The cheap way from a candidate to its build; `created` is when it was last found to hold.
-    f"""CREATE TABLE candidate_builds (
-        candidate TEXT NOT NULL REFERENCES candidates (id),
-        compat TEXT NOT NULL,
-        source_digest TEXT NOT NULL,
-        {_CREATED},
-        PRIMARY KEY (candidate, compat, source_digest)
-    ) STRICT, WITHOUT ROWID""",
-    f"""CREATE TABLE measurements (
-        {_MEASURED},
-        samples_ns TEXT NOT NULL CHECK ({_is_json("samples_ns", "array")}),
-        sentinel_ns REAL,
-        disturbed INTEGER NOT NULL CHECK (disturbed >= 0),
-        metrics TEXT NOT NULL CHECK ({_is_json("metrics", "object")}),
-        verdict TEXT NOT NULL,
-        {_CREATED}
-    ) STRICT""",
-    f"""CREATE TABLE verdicts (
-        {_ID},
-        study TEXT NOT NULL REFERENCES studies (id),
-        problem TEXT NOT NULL,
-        device TEXT NOT NULL,
-        solver TEXT NOT NULL,
-        config TEXT NOT NULL CHECK ({_is_json("config", "object")}),
-        status TEXT NOT NULL CHECK (status <> ''),
-        record TEXT NOT NULL CHECK ({_is_json("record", "object")}),
-        {_CREATED}
-    ) STRICT""",
-    *_append_only("study_log"),
-    *_append_only("builds"),
-    *_append_only("measurements"),
-    *_append_only("verdicts"),
-)
-
-_INDICES_AND_VIEW = (
-    "CREATE INDEX study_log_in_order ON study_log (study, solver_version, epoch, seq)",
-    "CREATE INDEX builds_by_source ON builds (source_digest, compat)",
-    "CREATE INDEX measurements_by_candidate ON measurements (candidate)",
-    "CREATE INDEX verdicts_by_problem ON verdicts (problem, status)",
-    """CREATE VIEW current_epochs AS
-        SELECT study, solver_version, number FROM epochs AS mine
-        WHERE NOT EXISTS (
-            SELECT 1 FROM epochs AS later WHERE later.study = mine.study
-            AND (later.solver_version, later.number) > (mine.solver_version, mine.number)
-        )""",
-)
-
-# What a candidate was built from is told by `identity`: the content of its operation and solver,
-# and what it was built for. Older rows have none, so that no build is found by them.
-_BUILD_IDENTITY = (
-    "ALTER TABLE candidate_builds RENAME TO candidate_builds_2",
-    f"""CREATE TABLE candidate_builds (
-        candidate TEXT NOT NULL REFERENCES candidates (id),
-        compat TEXT NOT NULL,
-        identity TEXT NOT NULL DEFAULT '',
-        source_digest TEXT NOT NULL,
-        {_CREATED},
-        PRIMARY KEY (candidate, compat, identity, source_digest)
-    ) STRICT, WITHOUT ROWID""",
-    "INSERT INTO candidate_builds (candidate, compat, source_digest, created) "
-    "SELECT candidate, compat, source_digest, created FROM candidate_builds_2",
-    "DROP TABLE candidate_builds_2",
-)
-
-# Which of a candidate's maps is the last one is told by the order in which they came, of which
-# clocks know nothing: SQLite's own numbers of rows, which a table WITHOUT ROWID does not have.
-_BUILDS_IN_SEQUENCE = (
-    "ALTER TABLE candidate_builds RENAME TO candidate_builds_3",
-    f"""CREATE TABLE candidate_builds (
-        candidate TEXT NOT NULL REFERENCES candidates (id),
-        compat TEXT NOT NULL,
-        identity TEXT NOT NULL DEFAULT '',
-        source_digest TEXT NOT NULL,
-        {_CREATED},
-        PRIMARY KEY (candidate, compat, identity, source_digest)
-    ) STRICT""",
-    "INSERT INTO candidate_builds (candidate, compat, identity, source_digest, created) "
-    "SELECT candidate, compat, identity, source_digest, created FROM candidate_builds_3 "
-    "ORDER BY created, source_digest",
-    "DROP TABLE candidate_builds_3",
-)
-
-_FORGET = "solver = 'command' AND protocols.text = 'command:forget'"
-_SEARCH_ENDED = "solver = 'triton_autotune' AND verdict = 'no_result' AND samples_ns = '[]'"
-_FROM_4 = """FROM measurements_4 AS old
-    LEFT JOIN candidates ON candidates.id = old.candidate
-    LEFT JOIN protocols ON protocols.id = old.protocol"""
-_CONVERTED = "(solver, CAST(samples_ns AS BLOB), CAST(old.metrics AS BLOB))"
-_OF_4 = "old.id, device_instance, device_class, session, format_5_seq(old.created), old.created"
-
-# Measurements have named metrics with units; what is no measurement is a mark. The order of rows
-# is that of `seq`, not of dates. What cannot be read is kept as it was.
-_NAMED_METRICS = (
-    "ALTER TABLE measurements RENAME TO measurements_4",
-    f"""CREATE TABLE measurements (
-        {_MEASURED},
-        metrics TEXT NOT NULL CHECK ({_is_json("metrics", "object")}),
-        sentinel_ns REAL,
-        disturbed INTEGER NOT NULL CHECK (disturbed >= 0),
-        details TEXT CHECK (details IS NULL OR {_is_json("details", "object")}),
-        status TEXT NOT NULL,
-        {_CREATED},
-        reason TEXT NOT NULL,
-        seq INTEGER NOT NULL
-    ) STRICT""",
-    f"""CREATE TABLE marks (
-        {_ID},
-        kind TEXT NOT NULL CHECK (kind <> ''),
-        scope TEXT NOT NULL,
-        problem TEXT NOT NULL,
-        solver TEXT NOT NULL,
-        solver_version INTEGER NOT NULL,
-        protocol TEXT REFERENCES protocols (id),
-        device_instance TEXT NOT NULL,
-        device_class TEXT NOT NULL,
-        session TEXT NOT NULL,
-        seq INTEGER NOT NULL,
-        {_CREATED}
-    ) STRICT""",
-    f"""INSERT INTO marks (kind, scope, problem, solver, solver_version,
-        id, device_instance, device_class, session, seq, created)
-        SELECT 'forget', verdict, problem, solver, solver_version, {_OF_4} {_FROM_4}
-        WHERE {_FORGET}""",
-    f"""INSERT INTO marks (kind, scope, problem, solver, solver_version, protocol,
-        id, device_instance, device_class, session, seq, created)
-        SELECT 'search_ended', config, problem, solver, solver_version, old.protocol, {_OF_4}
-        {_FROM_4} WHERE {_SEARCH_ENDED}""",
-    f"""INSERT INTO measurements (candidate, source_digest, protocol, block, metrics, sentinel_ns,
-        disturbed, details, status, reason,
-        id, device_instance, device_class, session, seq, created)
-        SELECT candidate, source_digest, old.protocol, block,
-        coalesce(format_5_metrics{_CONVERTED},
-            json_object('samples_ns', samples_ns, 'metrics', old.metrics)),
-        sentinel_ns, disturbed, format_5_details{_CONVERTED}, verdict,
-        coalesce(format_5_reason{_CONVERTED}, ''), {_OF_4} {_FROM_4}
-        WHERE NOT EXISTS (SELECT 1 FROM marks WHERE marks.id = old.id)
-        ORDER BY old.rowid""",
-    "DELETE FROM candidates WHERE id IN "
-    "(SELECT candidate FROM measurements_4 AS old JOIN marks ON marks.id = old.id) "
-    "AND id NOT IN (SELECT candidate FROM measurements) "
-    "AND id NOT IN (SELECT candidate FROM candidate_builds)",
-    "DELETE FROM protocols WHERE text = 'command:forget' "
-    "AND id NOT IN (SELECT protocol FROM measurements) "
-    "AND id NOT IN (SELECT protocol FROM studies)",
-    "DROP TABLE measurements_4",
-    "CREATE INDEX measurements_by_candidate ON measurements (candidate)",
-    "CREATE INDEX measurements_in_order ON measurements (seq)",
-    "CREATE INDEX marks_by_problem ON marks (problem)",
-    "CREATE INDEX marks_in_order ON marks (seq)",
-    *_append_only("measurements"),
-    *_append_only("marks"),
-    """CREATE VIEW trials_view AS
-        SELECT measurements.id AS measurement, measurements.seq AS seq, problem, solver,
-        solver_version, config, source_digest, device_class, device_instance,
-        protocols.text AS protocol, session, block, metric.key AS metric,
-        json_extract(metric.value, '$.unit') AS unit,
-        json_extract(metric.value, '$.samples') AS samples,
-        status, reason, sentinel_ns, disturbed, measurements.created AS created
-        FROM measurements
-        JOIN candidates ON candidates.id = measurements.candidate
-        JOIN protocols ON protocols.id = measurements.protocol
-        JOIN json_each(measurements.metrics) AS metric
-        WHERE metric.type = 'object'""",
-)
-
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    _TABLES,
-    _INDICES_AND_VIEW,
-    _BUILD_IDENTITY,
-    _BUILDS_IN_SEQUENCE,
-    _NAMED_METRICS,
-)
-"""Step n, counted from 1, leads from ``user_version`` n - 1 to n."""
-
 
 def read_version(connection: sqlite3.Connection, path: Path) -> int:
-    """The file's version, having changed nothing; refuses newer ledgers and files of others."""
+    """The file's version, read without changes; refuses newer ledgers and other files."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (objects,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if application != APPLICATION_ID and (application or version or objects):
-        raise StorageError(f"{path} is not a Skipjack ledger; it was left as it is")
+        raise StorageError(f"{path} is not a Skipjack ledger; it was not changed")
     if version > len(MIGRATIONS):
         raise NewerFormatError(
             f"{path} has format {version}, this Skipjack knows {len(MIGRATIONS)}; "
-            "it was left as it is, use a newer Skipjack"
+            "it was not changed, use a newer Skipjack"
         )
     if version < 0:
-        raise DamagedError(f"its format is said to be {version}")
+        raise DamagedError(f"its format number is {version}")
     return int(version)
 
 
 def check_schema(connection: sqlite3.Connection, version: int = len(MIGRATIONS)) -> None:
-    """`DamagedError` if a table or view of ours is missing or was altered."""
+    """Raise `DamagedError` if a table or view is missing or was altered."""
     expected = {one for one in _made_of(version) if one.kind in ("table", "view")}
     if missing := expected.difference(_objects(connection)):
         first = min(missing)
-        raise DamagedError(f"it has no {first.kind} {first.name} as ledgers have it")
+        raise DamagedError(f"its {first.kind} {first.name} is missing or altered")
 
 
 class _Object(NamedTuple):
@@ -342,9 +169,9 @@ _CREATE = re.compile(r"CREATE (TABLE|INDEX|VIEW|TRIGGER) (\w+)")
 
 @cache
 def _made_of(version: int) -> tuple[_Object, ...]:
-    """What a ledger of a format consists of, tables first.
+    """The objects of a ledger of a format, tables first.
 
-    SQLite keeps the text that made an object: of each it is the last one among the steps.
+    SQLite keeps the text that created an object, which is the last one among the steps.
     """
     made: dict[str, _Object] = {}
     for statement in _steps(0, version):
@@ -354,19 +181,19 @@ def _made_of(version: int) -> tuple[_Object, ...]:
 
 
 def statements_of(kind: str) -> dict[str, str]:
-    """What makes the objects of a kind in a ledger of today, as ``trigger``, by their names."""
+    """The SQL of the objects of a kind, as ``trigger``, in the present format, by their names."""
     return {one.name: one.sql for one in _made_of(len(MIGRATIONS)) if one.kind == kind}
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What a column holds."""
+    """The type of a column."""
 
     kind: str
     """``TEXT``, ``INTEGER`` or ``REAL``."""
     required: bool
     default: str | None = None
-    """What a row that lacks it has; None for NULL."""
+    """The value in rows that lack it; None for NULL."""
 
 
 @cache
@@ -382,22 +209,22 @@ def columns_of(table: str, version: int = len(MIGRATIONS)) -> Mapping[str, Colum
 
 
 def migrate(connection: sqlite3.Connection, *, target: int = len(MIGRATIONS)) -> None:
-    """Apply the missing steps in one transaction: all or nothing, whoever is killed when.
+    """Apply the missing steps in one transaction, even if the process is killed.
 
-    An empty file gets what the steps lead to, at once.
+    An empty file gets the tables of the target format directly.
     """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version >= target:
         return
     if version > 0:
         check_schema(connection, version)
-    # A row whose parent is missing is passed over by readers, and must not stop a migration.
+    # A row whose parent is missing is skipped by readers, and must not stop a migration.
     (enforced,) = connection.execute("PRAGMA foreign_keys").fetchone()
     connection.execute("PRAGMA foreign_keys = OFF")
     try:
         with transaction(connection):
             if version > 0:
-                format_4.register(connection)
+                register(connection)
             made = [one.sql for one in _made_of(target)]
             for statement in _steps(version, target) if version > 0 else made:
                 connection.execute(statement)

@@ -1,23 +1,85 @@
-"""What goes into a ledger and comes out of it. How it is stored is for `rows` and `ledger` to know.
+"""The records that go into a ledger and come out of it, independent of how they are stored.
 
-A record's `created` is filled in by the ledger's clock when it is left empty.
+A record's empty `created` is filled in by the ledger's clock.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
-from skipjack.core.config import Config
-from skipjack.core.trial import Candidate, Status, Trial
-from skipjack.ledger.metrics import TIME, MetricSamples
+from skipjack.core import Candidate, Config, Metric, Status, Trial
+
+# Metrics: samples under a name, with a unit.
+
+TIME = "time_ns"
+"""The name of a kernel's time, as in objectives."""
+
+NOT_FINITE = ("inf", "-inf", "nan")
+"""Numbers that JSON does not have; they are written as text."""
+
+
+class MetricSamples(NamedTuple):
+    """The samples of one metric."""
+
+    unit: str
+    """``ns``, ``s``, ``1`` for a count; empty if it is unknown, or if the value is a word."""
+    values: tuple[Metric, ...]
+    """The samples in the order in which they were taken; perhaps none."""
+
+
+_UNITS = {
+    "ns": "ns",
+    "us": "us",
+    "ms": "ms",
+    "s": "s",
+    "sec": "s",
+    "secs": "s",
+    "seconds": "s",
+    "second": "s",
+    "bytes": "B",
+    "percent": "%",
+    "watts": "W",
+    "joules": "J",
+    "celsius": "C",
+    "hz": "Hz",
+    "mhz": "MHz",
+    "ghz": "GHz",
+    "count": "1",
+    "calls": "1",
+    "qps": "1/s",
+    "fps": "1/s",
+}
+
+
+def unit_of(name: str) -> str:
+    """The unit at the end of a metric's name, as in ``latency_ns``; empty if there is none.
+
+    A rate, as ``samples_per_second``, has a unit such as ``1/s``.
+    """
+    before, _, last = name.lower().rpartition("_")
+    unit = _UNITS.get(last, "")
+    return f"1/{unit}" if unit and before.endswith("_per") else unit
+
+
+def single(metrics: Mapping[str, Metric]) -> dict[str, MetricSamples]:
+    """Samples of metrics with one value each, in the units of their names."""
+    return {
+        name: MetricSamples("" if isinstance(value, str) else unit_of(name), (value,))
+        for name, value in metrics.items()
+    }
+
+
+# Studies, builds, measurements, marks and decisions.
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateKey:
-    """A candidate by its texts, with the solver's version: what its config means depends on it."""
+    """A candidate as texts, with the solver's version, on which the meaning of a config depends."""
 
     problem: str
     solver: str
@@ -32,7 +94,7 @@ class CandidateKey:
 
 @dataclass(frozen=True, slots=True)
 class StudyRecord:
-    """A study as it was started, and how far it has come since it last started over."""
+    """A study as it was started, and its progress since it last started over."""
 
     id: str
     problem: str
@@ -53,7 +115,7 @@ class StudyRecord:
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One line of a study's log; `trial` is there if it is a tell."""
+    """One entry of a study's log; a tell has a trial."""
 
     seq: int
     kind: Literal["ask", "tell"]
@@ -64,7 +126,7 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class BuildRecord:
-    """What came of compiling one source. An artifact's digest is there exactly if status is ok."""
+    """The result of compiling one source. It has an artifact's digest exactly if status is ok."""
 
     source_digest: str
     compat: str
@@ -87,24 +149,24 @@ class MeasurementRecord:
 
     candidate: CandidateKey
     source_digest: str | None
-    """None for a vendor library, which is not built."""
+    """None for a vendor's library, which is not built."""
     device_instance: str
     device_class: str
     protocol: str
     """The timing protocol's key."""
     session: str
-    """Blocks of one session are comparable with each other."""
+    """Blocks of the same session are comparable."""
     block: int
     metrics: Mapping[str, MetricSamples]
-    """What was measured, by name. A kernel's time is `time_ns`."""
+    """The samples by metric. A kernel's time is `time_ns`."""
     sentinel_ns: float | None = None
     disturbed: int = 0
-    """How many samples were set aside."""
+    """The number of disturbed samples that were left out."""
     status: Status = Status.OK
     reason: str = ""
-    """One sentence, where it failed."""
+    """One sentence if it failed."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What else is to be known of a run, as JSON values."""
+    """Further facts about a run, as JSON values."""
     created: str = ""
     seq: int = 0
     """Its place in the order of measurements and marks; the ledger fills it in."""
@@ -117,18 +179,18 @@ class MeasurementRecord:
 
 
 class MarkKind(StrEnum):
-    """What a mark says to those who read the ledger later."""
+    """What a mark means to later readers of the ledger."""
 
     FORGET = "forget"
-    """Runs before it are not used any more: all of them (`everything`) or those that failed
+    """Earlier runs are not used anymore: all of them (`everything`) or those that failed
     (`failures`)."""
     SEARCH_ENDED = "search_ended"
-    """A search came to its end and need not be run again; the scope describes it."""
+    """A search was completed and need not be run again; the scope describes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkRecord:
-    """A note for later runs about earlier measurements; not itself a measurement."""
+    """A note for later runs about earlier measurements."""
 
     kind: MarkKind
     scope: str
@@ -136,7 +198,7 @@ class MarkRecord:
     solver: str
     solver_version: int
     protocol: str | None
-    """None: for all of them."""
+    """None: for all protocols."""
     device_instance: str
     device_class: str
     session: str
@@ -146,21 +208,21 @@ class MarkRecord:
 
 
 OUTCOME = "outcome"
-"""The field of a verdict's evidence that says how the run ended."""
+"""The field of a decision's evidence with the outcome of the run."""
 
 
 _WORDS = {"kept": "entry stays", "reserved": "default stays", "vendor": "library"}
-"""How people read verdicts whose stored value is another word."""
+"""The words that tables show for stored outcomes, if they differ."""
 
 
-def verdict_word(stored: str) -> str:
-    """What tables call a verdict that the ledger, a job or JSON has under this value."""
+def decision_word(stored: str) -> str:
+    """The word that tables show for an outcome of the ledger, a job or JSON."""
     return _WORDS.get(stored, stored)
 
 
 @dataclass(frozen=True, slots=True)
-class VerdictRecord:
-    """What a study concluded. The record of a banked verdict is a bank entry."""
+class DecisionRecord:
+    """The decision of a study. The record of a banked decision is a bank entry."""
 
     study: str
     problem: str
@@ -168,16 +230,16 @@ class VerdictRecord:
     solver: str
     config: Config
     status: str
-    """``banked`` and ``found`` are what the bank is projected from; others are for the reader."""
+    """The bank is made from decisions that are ``banked`` or ``found``."""
     record: Mapping[str, Any] = field(default_factory=dict)
     created: str = ""
 
     @property
     def outcome(self) -> str:
-        """How the run ended; its table has the `verdict_word` of it.
+        """The outcome of the run, which tables show as its `decision_word`.
 
-        The default or a library may enter the bank, too: the status is ``banked`` then, the outcome
-        ``reserved`` or ``vendor``. Records of earlier versions have the status alone.
+        The default or a library may enter the bank, too: then the status is ``banked`` and the
+        outcome ``reserved`` or ``vendor``. Records of earlier versions only have the status.
         """
         evidence = self.record.get("evidence")
         found = evidence.get(OUTCOME) if isinstance(evidence, Mapping) else None
@@ -191,12 +253,12 @@ class BankedConfig(NamedTuple):
     solver: str
     config: Config
     record: str = ""
-    """The verdict's record as JSON, where there is more than one for the problem."""
+    """The decision's record as JSON, if the problem has more than one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """How much is in a ledger."""
+    """The number of rows of a ledger by kind."""
 
     devices: int
     studies: int
@@ -206,3 +268,35 @@ class Summary:
     measurements: int
     marks: int
     verdicts: int
+
+
+# The order of measurements and marks: a number that grows, whatever the clock does.
+#
+# It is the time at which a row was written, in microseconds since 1970, or one more than the
+# largest number of the ledger, whichever is more. So rows of one ledger are in the order in which
+# they were written, even if a clock was set back; rows of merged ledgers are in the order of their
+# clocks.
+
+LARGEST = 1 << 53
+"""The largest version, epoch or place in an order; counting on from it stays within 64 bits."""
+
+_KNOWN = (
+    f"SELECT (SELECT max(seq) FROM measurements WHERE seq < {LARGEST}), "
+    f"(SELECT max(seq) FROM marks WHERE seq < {LARGEST})"
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def number_of(created: str) -> int:
+    """The number of a time in the form of `created`; 0 if it is not a time."""
+    try:
+        since = datetime.fromisoformat(created) - _EPOCH
+    except (ValueError, TypeError):
+        return 0
+    return min(max(0, since // timedelta(microseconds=1)), LARGEST - 1)
+
+
+def next_number(connection: sqlite3.Connection, now: str) -> int:
+    """The number of a measurement or mark that is written now."""
+    known = connection.execute(_KNOWN).fetchone()
+    return max(number_of(now), 1 + max(number or 0 for number in known))

@@ -1,4 +1,4 @@
-"""Between records and rows: JSON texts, content ids, inserts."""
+"""The conversion between records and rows: JSON texts, content ids, inserts."""
 
 from __future__ import annotations
 
@@ -10,31 +10,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from skipjack.core.config import Config
-from skipjack.core.objective import Metric
-from skipjack.core.trial import Status, Trial
+from skipjack.core import Config, Metric, Status, Trial
 from skipjack.errors import MalformedError
-from skipjack.ledger.metrics import NOT_FINITE, MetricSamples
 from skipjack.ledger.records import (
+    NOT_FINITE,
     BuildRecord,
     CandidateKey,
+    DecisionRecord,
     LogEntry,
     MarkKind,
     MarkRecord,
     MeasurementRecord,
+    MetricSamples,
     StudyRecord,
-    VerdictRecord,
 )
 from skipjack.reading import described, parse_json, read_json
 
 if TYPE_CHECKING:
-    from skipjack.core.study import Study
+    from skipjack.core import Study
 
 Row = Mapping[str, Any]
 
 
 def insert(connection: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
-    """Insert rows with the same columns in one order; those whose id is there are skipped."""
+    """Insert rows with the same columns in one order; those with a known id are skipped."""
     if rows:
         statement = _insertion(table, tuple(rows[0]))
         connection.executemany(statement, [tuple(row.values()) for row in rows])
@@ -49,7 +48,7 @@ def _insertion(table: str, columns: tuple[str, ...]) -> str:
 
 
 def content_id(*parts: object) -> str:
-    """A digest of the parts: equal content, equal id, in every ledger."""
+    """A digest of the parts, so that equal content has equal ids in all ledgers."""
     return hashlib.sha256(canonical_json(parts).encode()).hexdigest()[:32]
 
 
@@ -67,17 +66,17 @@ def canonical_json(value: object) -> str:
 
 
 def encode_metrics(metrics: Mapping[str, Metric]) -> str:
-    """Named numbers and words as JSON, which has no infinities: they are written as text."""
+    """Named numbers and words as JSON; infinities, which JSON does not have, become texts."""
     return canonical_json({name: _encode(metric) for name, metric in metrics.items()})
 
 
 def decode_metrics(text: str) -> dict[str, Metric]:
-    """What `encode_metrics` wrote."""
+    """The inverse of `encode_metrics`."""
     return {name: _decode(metric) for name, metric in parse_json(text).items()}
 
 
 def decode_numbers(text: str) -> dict[str, float]:
-    """What `encode_metrics` wrote of numbers alone."""
+    """The inverse of `encode_metrics` for numbers only."""
     return {name: float(number) for name, number in parse_json(text).items()}
 
 
@@ -92,7 +91,7 @@ def encode_samples(metrics: Mapping[str, MetricSamples]) -> str:
 
 
 def decode_samples(text: str) -> dict[str, MetricSamples]:
-    """What `encode_samples` wrote."""
+    """The inverse of `encode_samples`."""
     return {name: _samples(one) for name, one in parse_json(text).items()}
 
 
@@ -107,7 +106,7 @@ def _samples(one: Mapping[str, Any]) -> MetricSamples:
 
 
 def decode_details(text: str | None) -> dict[str, Any]:
-    """What else is known of a run; texts in it may stand for bytes that are no UTF-8."""
+    """Further facts about a run; texts may have surrogates for bytes that are not UTF-8."""
     return dict(parse_json(text, surrogates=True)) if text else {}
 
 
@@ -125,7 +124,7 @@ def _decode(metric: Metric) -> Metric:
 
 @lru_cache(maxsize=4096)
 def candidate_id(candidate: CandidateKey) -> str:
-    """The id of a candidate in every ledger."""
+    """The id of a candidate, which is the same in all ledgers."""
     return content_id(
         candidate.problem, candidate.solver, candidate.solver_version, candidate.config
     )
@@ -148,7 +147,7 @@ def candidate_rows(candidates: Iterable[CandidateKey], created: str) -> list[Row
 
 @lru_cache(maxsize=64)
 def protocol_id(protocol: str) -> str:
-    """The id of a protocol in every ledger."""
+    """The id of a protocol, which is the same in all ledgers."""
     return content_id(protocol)
 
 
@@ -171,7 +170,7 @@ def study_row(study: Study, created: str) -> Row:
 
 
 def study_columns(study: Study) -> Row:
-    """What a study says of itself; its protocol is its text."""
+    """The columns of a study; its protocol is given as text."""
     return {
         "problem": study.problem.key,
         "solver": study.solver,
@@ -187,7 +186,7 @@ def study_columns(study: Study) -> Row:
 def tell_columns(trial: Trial) -> Row:
     """The columns of `study_log` that a tell fills."""
     value = trial.value
-    # A value that is not a number compares with nothing; SQLite has no such thing either.
+    # NaN is not comparable, and SQLite does not have it.
     usable = trial.ok and value is not None and not math.isnan(value)
     return {
         "kind": "tell",
@@ -228,7 +227,7 @@ def study_record(row: Row) -> StudyRecord:
 
 
 def seed_of(text: str) -> int:
-    """A seed, which is kept as a text because it may have more than 64 bits."""
+    """The seed in a text, in which it is stored because it may have more than 64 bits."""
     try:
         return int(text)
     except ValueError:
@@ -334,29 +333,29 @@ def mark_record(row: Row) -> MarkRecord:
 
 
 def storable(text: str) -> str:
-    """A text as UTF-8 has it; halves of surrogate pairs, which it has not, are spelled out."""
+    """A text that UTF-8 can encode: lone surrogates are written as escape sequences."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
-def verdict_row(verdict: VerdictRecord, created: str) -> Row:
+def decision_row(decision: DecisionRecord, created: str) -> Row:
     """A row of `verdicts`."""
     return identified(
         {
-            "study": verdict.study,
-            "problem": verdict.problem,
-            "device": verdict.device,
-            "solver": verdict.solver,
-            "config": verdict.config.key,
-            "status": verdict.status,
-            "record": canonical_json(verdict.record),
-            "created": verdict.created or created,
+            "study": decision.study,
+            "problem": decision.problem,
+            "device": decision.device,
+            "solver": decision.solver,
+            "config": decision.config.key,
+            "status": decision.status,
+            "record": canonical_json(decision.record),
+            "created": decision.created or created,
         }
     )
 
 
-def verdict_record(row: Row) -> VerdictRecord:
+def decision_record(row: Row) -> DecisionRecord:
     """A row of `verdicts`, without its id."""
     columns = {name: value for name, value in dict(row).items() if name != "id"}
     columns["config"] = Config.from_key(columns["config"])
     columns["record"] = read_json(columns["record"]).mapping()
-    return VerdictRecord(**columns)
+    return DecisionRecord(**columns)

@@ -1,4 +1,4 @@
-"""Problems that come with Skipjack, by the name of their list; one key a line."""
+"""Lists of problems that come with Skipjack, with one key on each line."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _FOLDER = Path(__file__).parent
 
 
 def names() -> list[str]:
-    """All lists, sorted."""
+    """The names of all lists, sorted."""
     return sorted(path.stem for path in _FOLDER.glob("*.txt"))
 
 
 def path_of(name: str) -> Path:
-    """The file of a list; `UsageError` if there is none of this name."""
+    """The file of a list; `UsageError` if there is no list of this name."""
     if name not in names():
-        raise UsageError(f"no list {name!r} comes with Skipjack, only {', '.join(names())}")
+        raise UsageError(f"unknown list {name!r}; Skipjack comes with {', '.join(names())}")
     return _FOLDER / f"{name}.txt"

@@ -1,17 +1,16 @@
-"""A kernel's call from Python in one step: the arrays are checked and passed by native code.
+"""A kernel's call from Python in one step: native code checks and passes the arrays.
 
-Checking two arrays in Python takes longer than many kernels. Here a few instructions compare what
-NumPy's C interface lays out in every array (data, dimensions, dtype, flags) with what the kernel
-wants, put the addresses into the kernel's slots and call it. Whatever does not fit exactly is
-refused without a call, and Python looks at it again: it may be fine (an array that must be copied)
-or wrong (and then it says why).
+Checking two arrays in Python takes longer than many kernels. Here a few instructions compare the
+fields of each array in NumPy's C interface (data, dimensions, dtype, flags) with what the kernel
+requires, store the addresses in the kernel's slots and call it. Arrays that do not match exactly
+are rejected without a call and checked again in Python: they may be acceptable (an array that must
+be copied) or wrong (which raises an error).
 
-It is a function of CPython's C interface, as those of extension modules are: one called through
-ctypes would take another half of a microsecond. While the kernel runs, other threads of Python run.
+It is a function of CPython's C interface, like those of extension modules: a call through ctypes
+would take another half of a microsecond. The kernel runs without the GIL.
 
 The layout is that of ``PyArrayObject``, ``PyTupleObject`` and ``PyBytesObject`` on 64-bit CPython,
-which NumPy's and Python's own inline functions rely on. It is tried out before it is used
-(`native_check`).
+on which inline functions of NumPy and Python rely, too. `native_check` tests it before it is used.
 """
 
 from __future__ import annotations
@@ -33,18 +32,18 @@ from skipjack.native.slots import Slots
 
 log = logging.getLogger(__name__)
 
-# A plan: kernel, number of inputs, the type of arrays, slots, services, a word that is free; then
-# for each input and the output its dtype, number of dimensions, dimensions, slot and size in bytes.
-# Services: what lets other threads run, what stops them, what counts a reference; results.
+# A plan: kernel, number of inputs, the type of arrays, slots, services, an unused word; then, for
+# each input and the output, its dtype, number of dimensions, dimensions, slot and size in bytes.
+# Services: the functions that release and acquire the GIL, Py_IncRef; then the result objects.
 _HEAD, _RECORD = 6, 5
 _RESULTS = range(-1, ALIGNMENT)
-"""What a call gives. CPython has one object for each of these numbers as long as it runs."""
+"""The results of a call. CPython keeps one immortal object for each of these integers."""
 _BYTES_BEGIN = bytes.__basicsize__ - 1
-"""Where the content of a bytes object begins, which holds the address of a plan."""
+"""The offset of the content of a bytes object, which holds the address of a plan."""
 _FAST_CALL = 0x80
-"""The flag of functions that take an array of arguments: ``METH_FASTCALL``."""
+"""``METH_FASTCALL``: the function takes an array of arguments."""
 _READ, _WRITTEN = 0x101, 0x501
-"""NumPy's flags: contiguous in C's order and aligned; and writeable."""
+"""NumPy's flags: C-contiguous and aligned; for outputs also writeable."""
 
 _TEXT = """
 define void @nothing(ptr %slots) nounwind {
@@ -237,9 +236,9 @@ refuse:
 """
 
 CheckedCall = Callable[..., int]
-"""Of the inputs and the output; or of the inputs, room for an output and True.
+"""Takes the inputs and the output; or the inputs, a buffer for an output, and True.
 
--1 if something does not fit, else where the output begins in its room."""
+Returns -1 if an array does not match, else the offset of the output in its buffer."""
 
 
 class _Method(ctypes.Structure):
@@ -254,7 +253,7 @@ class _Method(ctypes.Structure):
 
 
 class NativeCheck:
-    """The code of the check in this process, and what it needs of Python. Lives for good."""
+    """The code of the check in this process and the Python functions it needs. Never freed."""
 
     def __init__(self, function: int) -> None:
         api = ctypes.pythonapi
@@ -270,15 +269,17 @@ class NativeCheck:
         self._make = kind(("PyCFunction_NewEx", api))
 
     def call_of(self, plan: int) -> CheckedCall:
-        """The call of a plan, which must outlive it."""
+        """The function that calls a plan, which must outlive the function."""
         own = plan.to_bytes(8, sys.byteorder)
         made: CheckedCall = self._make(ctypes.addressof(self._method), own, None)
         return made
 
 
 class CallPlan:
-    """What the native check needs to know of a kernel, with slots of its own: for one call at a
-    time."""
+    """What the native check needs to know about a kernel.
+
+    A plan has its own slots, so that it serves one call at a time.
+    """
 
     __slots__ = ("_keep", "_words", "call", "slots")
 
@@ -289,9 +290,9 @@ class CallPlan:
         slots: Sequence[str | int],
         arrays: Sequence[tuple[str, tuple[int, ...], np.dtype[Any]]],
     ) -> None:
-        """`arrays` are the inputs in order, then the only output: name, shape, dtype."""
+        """`arrays` are the inputs in order, then the only output, as (name, shape, dtype)."""
         names = [name for name, _, _ in arrays]
-        # An array that the kernel has no slot for goes into one behind its own.
+        # An array for which the kernel has no slot is stored in an additional one.
         self.slots = Slots([0 if slot in names else slot for slot in slots] + [0], {})
         shapes = [(ctypes.c_int64 * max(len(shape), 1))(*shape) for _, shape, _ in arrays]
         words = [kernel, len(arrays) - 1, id(np.ndarray), self.slots.address, check.services, 0]
@@ -306,7 +307,7 @@ class CallPlan:
 
 @functools.cache
 def native_check() -> NativeCheck | None:
-    """The check, made when first asked for; None where arrays are laid out otherwise."""
+    """The check, created on first use; None if arrays have another layout."""
     cpython = sys.implementation.name == "cpython" and not hasattr(sys, "getobjects")
     if not cpython or sys.maxsize != 2**63 - 1 or "t" in sys.abiflags:
         return None
@@ -320,17 +321,17 @@ def native_check() -> NativeCheck | None:
     found = loader.load_several(code, ["checked_call", "nothing"])
     check = NativeCheck(found["checked_call"])
     if not _is_right(check, found["nothing"]):
-        log.info("arrays are not laid out as expected: kernels check them in Python")
+        log.info("arrays have an unexpected layout: kernels check them in Python")
         return None
     return check
 
 
 _loaders: list[llvm.Loader] = []
-"""Their code is used as long as the process lives."""
+"""Their code is used until the process ends."""
 
 
 def _is_right(check: NativeCheck, nothing: int) -> bool:
-    """Whether it takes arrays that fit, refuses others, and finds where they lie."""
+    """Whether it accepts arrays that match, rejects others, and finds their addresses."""
     dtype = np.dtype(np.float64)
     plan = CallPlan(check, nothing, ("x", "y"), [("x", (2, 3), dtype), ("y", (6,), dtype)])
     call, slots = plan.call, plan.slots

@@ -1,4 +1,4 @@
-"""What CPU this is: architecture, features, caches, memory, and what tells it from others."""
+"""The CPU of this machine: architecture, features, caches, memory, and an identifier."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from skipjack.core.cpu_levels import AARCH64, level_of, vector_bytes
-from skipjack.core.device import Device
+from skipjack.core import AARCH64, Device, level_of, vector_bytes
 from skipjack.errors import UsageError
 from skipjack.native import llvm
 
@@ -20,25 +19,27 @@ _CACHE_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def usable_cores() -> list[int]:
-    """Cores that this process may run on."""
+    """The cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
 
 
 def detectable() -> bool:
-    """Whether LLVM is here, which knows CPUs and builds for them; a GPU's host may lack it."""
+    """Whether llvmlite is installed, which describes CPUs; hosts of GPUs may lack it."""
     return importlib.util.find_spec("llvmlite") is not None
 
 
 @functools.cache
 def detect(threads: int = 1) -> Device:
-    """The CPU of this machine as a device of so many threads."""
+    """The CPU of this machine as a device with a number of threads."""
     cores = len(usable_cores())
     if threads > cores:
         raise UsageError(f"{threads} threads need as many cores, and this process may use {cores}")
     if not detectable():
-        raise UsageError("what this CPU is, LLVM knows, and it is not here: pip install llvmlite")
+        raise UsageError(
+            "LLVM is needed to identify this CPU and is not installed: pip install llvmlite"
+        )
     _, arch, features = llvm.host()
     return Device(
         kind="cpu",
@@ -55,15 +56,15 @@ def detect(threads: int = 1) -> Device:
 
 
 def detect_all() -> list[Device]:
-    """The CPU of this machine with each number of threads that it can run; none without LLVM."""
+    """The CPU of this machine with each possible number of threads; empty without LLVM."""
     return [detect(count + 1) for count in range(len(usable_cores()))] if detectable() else []
 
 
 def target_of(device: Device, beyond: Sequence[str] = ()) -> str:
-    """What the compiler is told to build for: triple, level, flags, CPU to schedule for.
+    """The target to compile for: triple, level, flags, and the CPU to schedule for.
 
-    Code for a level runs on every CPU that has it. `beyond` are features that a solver uses in
-    addition, as ``avx512vnni``.
+    Code for a level runs on every CPU of that level. `beyond` are additional features that a solver
+    uses, such as ``avx512vnni``.
     """
     lacking = sorted(set(beyond) - set(device.features))
     if lacking:
@@ -73,12 +74,12 @@ def target_of(device: Device, beyond: Sequence[str] = ()) -> str:
 
 
 def llvm_name(arch: str) -> str:
-    """What LLVM calls the CPU."""
+    """LLVM's name of a CPU."""
     return "generic" if arch == AARCH64 else arch
 
 
 def _triple(device: Device) -> str:
-    """This host's for its own CPU; for another that of Linux (or macOS) on its architecture."""
+    """This host's triple for its own CPU; for others that of Linux (or macOS)."""
     triple, here, _ = llvm.host()
     if device.arch == here:
         return triple
@@ -105,14 +106,14 @@ def _caches() -> tuple[tuple[str, int], ...]:
 
 
 def memory_bytes() -> int:
-    """Of this machine."""
+    """Memory of this machine, or the limit of its container."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = _read("/sys/fs/cgroup/memory.max").strip()
     return min(physical, int(limit)) if limit.isdigit() else physical
 
 
 def _serial() -> str:
-    """A digest, so that no machine's id leaves it."""
+    """A digest of the machine's id, so that the id itself is not disclosed."""
     identity = _read("/etc/machine-id") or platform.node()
     return hashlib.sha256(identity.encode()).hexdigest()[:12]
 
@@ -125,5 +126,5 @@ def _read(path: str | Path) -> str:
 
 
 def registers_of(device: Device) -> int:
-    """How many vector registers the instruction set has."""
+    """The number of vector registers of the instruction set."""
     return 32 if device.vector_bytes == 64 or device.level == AARCH64 else 16

@@ -1,15 +1,15 @@
-"""What a fork waits for: locks and background work of other threads.
+"""Locks that a fork acquires first, and background work of other threads that it waits for.
 
-A forked process has one thread. A lock that another thread of its parent held at that moment stays
-locked in it for good, and so does a module that another thread was importing. The locks are taken
-in one order, the outermost first, as code that holds several of them takes them: in any other order
-a fork and that code would wait for each other.
+A forked process has one thread. A lock that another thread held at the time of the fork stays
+locked in it forever, and so does the import lock of a module that another thread was importing. All
+locks are acquired in one order, the outermost first, as in code that holds several of them: in any
+other order a fork and that code would deadlock.
 """
 
 from __future__ import annotations
 
-# A fork runs the hooks first that were registered last. Those of executors and of logging take
-# locks that work may need: ours has to wait for the work before they do.
+# A fork runs the hooks that were registered last first. The hooks of executors and logging acquire
+# locks that background work may need, so ours has to wait for the work before they run.
 import concurrent.futures.thread  # noqa: F401
 import enum
 import logging  # noqa: F401
@@ -21,7 +21,7 @@ from typing import Protocol
 
 
 class ForkOrder(enum.IntEnum):
-    """Which lock is taken first; code that holds one takes only later ones."""
+    """The order of acquisition; code that holds a lock acquires only later ones."""
 
     NEXT_WORK = enum.auto()
     WORK = enum.auto()
@@ -34,7 +34,7 @@ class ForkOrder(enum.IntEnum):
 
 
 class ForkLock(Protocol):
-    """A `Lock`, an `RLock`, or llvmlite's own: that has no `acquire`."""
+    """A `Lock`, an `RLock`, or llvmlite's lock, which has no `acquire`."""
 
     def __enter__(self) -> object: ...
     def __exit__(self, kind: None, value: None, traceback: None, /) -> object: ...
@@ -42,37 +42,36 @@ class ForkLock(Protocol):
 
 _locks: dict[ForkOrder, ForkLock] = {}
 _forking = threading.local()
-"""`held` by a thread that forks: locks, in the order in which it took them."""
+"""`held`: the locks that a forking thread has acquired, in order."""
 
 
 def forks_wait_for(lock: ForkLock, order: ForkOrder) -> None:
-    """Let no thread hold this lock when another forks; there is one lock of each order."""
+    """Acquire this lock before each fork; there is one lock for each order."""
     _locks[order] = lock
 
 
 _next, _working = threading.Lock(), threading.Lock()
 _worker: int | None = None
-"""The thread that does background work."""
+"""The thread that is doing background work."""
 forks_wait_for(_next, ForkOrder.NEXT_WORK)
 forks_wait_for(_working, ForkOrder.WORK)
 
 
-def _works() -> bool:
+def _is_working_thread() -> bool:
     return _worker == threading.get_ident()
 
 
 @contextmanager
 def background_work() -> Iterator[None]:
-    """While this lasts no other thread forks; pieces of work wait for each other.
+    """While this context is open no other thread forks; only one thread at a time can be in it.
 
-    A fork waits for the piece that is being done, and goes before the next one. Work may fork
-    itself.
+    A fork waits for the current work and goes before the next. The work itself may fork.
     """
     global _worker
-    if _works():
+    if _is_working_thread():
         yield
         return
-    with _next:  # held by a fork that waits
+    with _next:  # a waiting fork holds it
         _working.acquire()
     _worker = threading.get_ident()
     try:
@@ -86,16 +85,16 @@ def _before() -> None:
     held: list[ForkLock] = []
     _forking.held = held
     for order in ForkOrder:
-        if order <= ForkOrder.WORK and _works():
+        if order <= ForkOrder.WORK and _is_working_thread():
             continue
-        # Looked up when its turn comes: LLVM's lock is there only when LLVM has been imported.
+        # Looked up here: LLVM's lock exists only after LLVM was imported.
         if (lock := _locks.get(order)) is not None:
             lock.__enter__()
             held.append(lock)
 
 
 def _after_in_parent() -> None:
-    # After Ctrl-C while it waited, the fork took place with fewer locks.
+    # If Ctrl-C interrupted the wait, the fork took place with fewer locks.
     for lock in reversed(_forking.held):
         lock.__exit__(None, None, None)
     _forking.held = []
@@ -104,11 +103,11 @@ def _after_in_parent() -> None:
 def _after_in_child() -> None:
     global _next, _working
     _after_in_parent()
-    # Another thread's fork may have held the first, where this thread is at work.
+    # If this thread is working, another thread's fork may have held `_next`.
     _next, _working = threading.Lock(), threading.Lock()
     forks_wait_for(_next, ForkOrder.NEXT_WORK)
     forks_wait_for(_working, ForkOrder.WORK)
-    if _works():
+    if _is_working_thread():
         _working.acquire()
 
 

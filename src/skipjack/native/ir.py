@@ -1,7 +1,7 @@
 """Writes LLVM IR as text: values, vectors with tails, counted loops with carried values.
 
-Text, because building the same module object by object through the binding took longer than the
-code generation that follows.
+It writes text because building the same module object by object through llvmlite took longer than
+generating the code.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ITEM_BYTES = {"f32": 4, "f64": 8}
 _SCALAR = {"f32": "float", "f64": "double"}
 _ZERO = "0x" + "0" * 16
 STREAM_METADATA = "!0 = !{i32 1}\n"
-"""What `IRWriter.stream` refers to; a module has it once."""
+"""Metadata that `IRWriter.stream` refers to; a module needs it once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +36,16 @@ class VectorType:
 
     @property
     def suffix(self) -> str:
-        """How overloaded intrinsics spell it."""
+        """The suffix of overloaded intrinsics."""
         return self.dtype if self.lanes == 1 else f"v{self.lanes}{self.dtype}"
 
     @property
     def item_bytes(self) -> int:
-        """Size of an element."""
+        """Bytes of an element."""
         return ITEM_BYTES[self.dtype]
 
     def constant(self, value: float) -> str:
-        """A constant of this type, the same in all lanes, exact bits."""
+        """A constant with the same value in all lanes, as exact bits."""
         rounded = struct.unpack("f", struct.pack("f", value))[0] if self.dtype == "f32" else value
         bits = f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
         if self.lanes == 1:
@@ -56,7 +56,7 @@ class VectorType:
 
 
 Carried = list[tuple[str, str]]
-"""Values that a loop hands from one round to the next, as (type, value)."""
+"""Values that a loop carries from one iteration to the next, as (type, value)."""
 
 
 class IRWriter:
@@ -69,19 +69,19 @@ class IRWriter:
         self.block = "entry"
 
     def name(self, prefix: str = "v") -> str:
-        """A fresh local name, without the percent sign."""
+        """A new local name, without the percent sign."""
         self._counter += 1
         return f"{prefix}{self._counter}"
 
     def value(self, text: str) -> str:
-        """Emit an instruction that yields a value, and name it."""
+        """Emit an instruction with a result, and return the name of the result."""
         self._counter += 1
         result = f"%v{self._counter}"
         self.lines.append(f"  {result} = {text}")
         return result
 
     def emit(self, text: str) -> None:
-        """Emit an instruction without a value."""
+        """Emit an instruction without a result."""
         self.lines.append(f"  {text}")
 
     def open_block(self, label: str) -> None:
@@ -101,13 +101,13 @@ class IRWriter:
         return self.value(f"{call} {vector.text} {name}({given})")
 
     def advance(self, pointer: str, bytes_: int | str) -> str:
-        """The pointer moved by a number of bytes, known now or an i64 value."""
+        """A pointer plus a number of bytes, which is an int or the name of an i64 value."""
         if bytes_ in (0, "0"):
             return pointer
         return self.value(f"getelementptr i8, ptr {pointer}, i64 {bytes_}")
 
     def load(self, vector: VectorType, pointer: str, mask: str | None = None) -> str:
-        """Load a vector; lanes outside of the mask are zero and not touched in memory."""
+        """Load a vector; masked-off lanes are zero and their memory is not accessed."""
         if mask is None:
             return self.value(f"load {vector.text}, ptr {pointer}, align {vector.item_bytes}")
         name = f"@llvm.masked.load.{vector.suffix}.p0"
@@ -119,7 +119,7 @@ class IRWriter:
         )
 
     def store(self, vector: VectorType, value: str, pointer: str, mask: str | None = None) -> None:
-        """Store a vector; lanes outside of the mask are left alone."""
+        """Store a vector; masked-off lanes are not written."""
         if mask is None:
             self.emit(f"store {vector.text} {value}, ptr {pointer}, align {vector.item_bytes}")
             return
@@ -132,31 +132,31 @@ class IRWriter:
         )
 
     def stream(self, vector: VectorType, value: str, pointer: str, alignment: int) -> None:
-        """Store a vector past the caches, in pieces if it is not aligned to the whole of it.
+        """Store a vector without caching it, in pieces if it is not aligned to its size.
 
-        A module with such stores ends with `STREAM_METADATA`. They are not ordered by themselves:
-        a fence must follow before anyone is told.
+        A module with such stores must contain `STREAM_METADATA`. The stores are not ordered: a
+        fence must follow before other threads read them.
         """
         self.emit(f"store {vector.text} {value}, ptr {pointer}, align {alignment}, !nontemporal !0")
 
     def broadcast(self, vector: VectorType, pointer: str) -> str:
-        """Load one element into all lanes."""
+        """Load an element into all lanes."""
         element = self.value(f"load {vector.scalar}, ptr {pointer}, align {vector.item_bytes}")
         return element if vector.lanes == 1 else self.splat(vector, element)
 
     def splat(self, vector: VectorType, element: str) -> str:
-        """One scalar in all lanes."""
+        """Copy a scalar into all lanes."""
         return self.splat_text(vector.text, vector.scalar, element, vector.lanes)
 
     def splat_text(self, vector: str, scalar: str, element: str, lanes: int) -> str:
-        """The same for types given by LLVM's names."""
+        """Like `splat`, for types given by LLVM's names."""
         first = self.value(f"insertelement {vector} poison, {scalar} {element}, i64 0")
         return self.value(
             f"shufflevector {vector} {first}, {vector} poison, <{lanes} x i32> zeroinitializer"
         )
 
     def shuffle(self, vector: VectorType, pair: tuple[str, str], lanes: Sequence[int]) -> str:
-        """A vector of chosen lanes of two, which are numbered through both."""
+        """A vector of selected lanes of two vectors, whose lanes are numbered consecutively."""
         chosen = ", ".join(f"i32 {lane}" for lane in lanes)
         return self.value(
             f"shufflevector {vector.text} {pair[0]}, {vector.text} {pair[1]}, "
@@ -169,7 +169,7 @@ class IRWriter:
         carried: Carried,
         body: Callable[[str, list[str]], list[str]],
     ) -> list[str]:
-        """A counted loop of at least one round; `body(index, values)` gives the next values."""
+        """A loop of at least one iteration; `body(index, values)` returns the next values."""
         if rounds == 1:
             return body("0", [value for _, value in carried])
         head, after, before = self.name("loop"), self.name("after"), self.block
@@ -196,7 +196,7 @@ class IRWriter:
         carried: Carried,
         body: Callable[[str, list[str]], list[str]],
     ) -> list[str]:
-        """A counted loop that may have no rounds at all."""
+        """A counted loop that may have no iterations."""
         before, run, join = self.block, self.name("run"), self.name("join")
         some = self.value(f"icmp ne i64 {rounds}, 0")
         self.emit(f"br i1 {some}, label %{run}, label %{join}")
@@ -211,7 +211,7 @@ class IRWriter:
         ]
 
     def when(self, condition: str, body: Callable[[], None]) -> None:
-        """Run the body only if an i1 value holds."""
+        """Run the body only if an i1 value is true."""
         then, after = self.name("then"), self.name("after")
         self.emit(f"br i1 {condition}, label %{then}, label %{after}")
         self.open_block(then)
@@ -221,7 +221,7 @@ class IRWriter:
 
 
 def constant_mask(lanes: int, active: int) -> str | None:
-    """A mask of the first `active` lanes; None where all are."""
+    """A mask of the first `active` lanes; None if all lanes are active."""
     if active == lanes:
         return None
     return "<" + ", ".join(f"i1 {str(lane < active).lower()}" for lane in range(lanes)) + ">"
@@ -230,7 +230,7 @@ def constant_mask(lanes: int, active: int) -> str | None:
 def function(
     writer: IRWriter, signature: str, vector_bits: int, *, linkage: str = "", attributes: str = ""
 ) -> str:
-    """The text of a function around a finished body (which must end with its ``ret``)."""
+    """The text of a function with a finished body, which must end with ``ret``."""
     # Without these two LLVM splits 512-bit vectors on CPUs that it thinks prefer 256 bits.
     width = f'"prefer-vector-width"="{vector_bits}" "min-legal-vector-width"="{vector_bits}"'
     body = "\n".join(writer.lines)

@@ -1,6 +1,5 @@
-"""The door to LLVM: what this host is, compiling IR text to object code, loading object code.
-
-llvmlite is imported when first needed, so that importing Skipjack stays quick.
+"""The only access to LLVM: what this host is, compiling IR text, loading and inspecting object
+code.
 """
 
 from __future__ import annotations
@@ -8,24 +7,29 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
+import struct
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from skipjack.core.cpu_levels import AARCH64, X86_LEVELS, features_of, level_of, levels_up_to
+from skipjack.core import AARCH64, X86_LEVELS, features_of, level_of, levels_up_to
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.native.forks import ForkOrder, forks_wait_for
 from skipjack.settings import CPU_LEVEL
 
+# The interface to LLVM: describing this host, compiling IR text, loading object code.
+#
+# llvmlite is imported on first use, so that importing Skipjack stays fast.
+
 # Loop strength reduction folds the row pointers of a register tile into one chain of additions; the
-# scheduler then moves loads together until accumulators spill (a third to a half of the speed).
-# Nests run as fast without it and build a fifth sooner.
+# scheduler then groups loads until accumulators spill (a third to a half of the speed). Nests run
+# as fast without it and build a fifth faster.
 _OPTIONS = ("-disable-lsr",)
 LEVEL_VARIABLE = CPU_LEVEL.name
-"""Names the highest level of this CPU's instruction set that may be used."""
+"""The variable that limits the level of the instruction set that is used."""
 NOTE = "skipjack code for "
-"""How the note in an object file begins that says what the code needs to run."""
+"""The prefix of the note in an object file that states what the code needs to run."""
 _NOTE_NUMBER = 1_000_000
 _DEFINE = re.compile(r"^(define [^\n]*)\{$", re.MULTILINE)
 
@@ -44,7 +48,7 @@ forks_wait_for(_importing, ForkOrder.LLVM_IMPORT)
 
 
 def binding() -> Any:
-    """llvmlite's binding, with all targets that it was built with ready to generate code."""
+    """llvmlite's binding, with all its targets initialized."""
     return _binding or _import_binding()
 
 
@@ -72,13 +76,13 @@ def _ready_binding() -> Any:
 
 @functools.cache
 def compiler_version() -> str:
-    """Name and version of the compiler and its options, as builds record it."""
+    """Name, version and options of the compiler, as recorded in builds."""
     version = ".".join(map(str, binding().llvm_version_info))
     return f"llvm-{version}/{compiler_release()}"
 
 
 def compiler_release() -> str:
-    """The same without the version of LLVM, which is not loaded for it: llvmlite comes with one."""
+    """The same without LLVM's version, so that LLVM is not loaded; llvmlite's implies it."""
     import llvmlite
 
     return " ".join((f"llvmlite-{llvmlite.__version__}", *_OPTIONS))
@@ -86,22 +90,22 @@ def compiler_release() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What code is generated for. Its text is part of the identity of a build.
+    """The target of code generation. Its text is part of the identity of a build.
 
-    The level and the flags decide which instructions there may be; the name of a CPU decides only
-    how they are chosen among and ordered, because a hypervisor may hide what the name implies.
+    The level and the flags decide which instructions may occur. The name of a CPU decides only how
+    they are selected and scheduled, because a hypervisor may hide features that the name implies.
     """
 
     triple: str
     level: str
     flags: tuple[str, ...] = ()
-    """Features that a solver asks for beyond the level, as ``+avx512vnni``."""
+    """Features that a solver requires beyond the level, such as ``+avx512vnni``."""
     tune: str = ""
     """The CPU to schedule for."""
 
     @classmethod
     def parse(cls, text: str) -> Target:
-        """What `str` gave."""
+        """The inverse of `str`."""
         triple, level, flags, tune = text.split("|")
         return cls(triple, level, tuple(filter(None, flags.split(","))), tune)
 
@@ -110,14 +114,14 @@ class Target:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Features without which the code does not run."""
+        """The features that the code needs to run."""
         beyond = (flag[1:] for flag in self.flags if flag.startswith("+"))
         return (*features_of(self.level), *beyond)
 
 
 @functools.cache
 def host() -> tuple[str, str, tuple[str, ...]]:
-    """Triple, CPU name and features of this machine, no more than `LEVEL_VARIABLE` allows."""
+    """Triple, CPU name and features of this machine, as far as `LEVEL_VARIABLE` allows."""
     llvm = binding()
     name, present = llvm.get_host_cpu_name(), host_features()
     most = CPU_LEVEL.text()
@@ -133,7 +137,7 @@ def host() -> tuple[str, str, tuple[str, ...]]:
 
 @functools.cache
 def host_features() -> tuple[str, ...]:
-    """Everything that this processor says it has."""
+    """All features that this processor reports."""
     features = binding().get_host_cpu_features()
     return tuple(sorted(name for name, there in features.items() if there))
 
@@ -153,7 +157,7 @@ def _machine(target: Target, *, jit: bool = False) -> Any:
 
 
 def _parse(text: str, target: Target) -> Any:
-    """The module; its functions say what to schedule for, its object file what it needs to run."""
+    """Parse a module, and add the CPU to schedule for and the note of `needs_of`."""
     if target.tune:
         text = _DEFINE.sub(rf'\1"tune-cpu"="{target.tune}" {{', text)
     note = f"{NOTE}{target.level} {','.join(target.flags)}".rstrip()
@@ -162,28 +166,28 @@ def _parse(text: str, target: Target) -> Any:
 
 
 def compile_object(text: str, target: str) -> bytes:
-    """Object code of a module. No pass pipeline: the text is already what should run."""
-    goal = Target.parse(target)
+    """Object code of a module. No optimization passes run: the text is already optimized."""
+    parsed = Target.parse(target)
     try:
-        module = _parse(text, goal)
+        module = _parse(text, parsed)
         module.verify()
-        data: bytes = _machine(goal).emit_object(module)
+        data: bytes = _machine(parsed).emit_object(module)
     except RuntimeError as error:
         raise CompileError(f"LLVM refused the module: {error}") from error
     return data
 
 
 def assembly(text: str, target: str) -> str:
-    """The same as assembly text, for people; comments say what was spilled."""
-    goal = Target.parse(target)
-    machine = _machine(goal)
+    """The assembly text of a module, with comments about spills."""
+    parsed = Target.parse(target)
+    machine = _machine(parsed)
     machine.set_asm_verbosity(True)
-    listing: str = machine.emit_assembly(_parse(text, goal))
+    listing: str = machine.emit_assembly(_parse(text, parsed))
     return listing
 
 
 def needs_of(data: bytes) -> Target | None:
-    """What an object file says that its code needs to run; None if it says nothing."""
+    """The target that an object file needs to run, from its note; None if it has no note."""
     at = data.find(NOTE.encode())
     if at < 0:
         return None
@@ -193,20 +197,20 @@ def needs_of(data: bytes) -> Target | None:
 
 
 class Loader:
-    """Loads object code into this process; what it loaded goes when it is unloaded or closed."""
+    """Loads object code into this process, until it is unloaded or the loader is closed."""
 
     def __init__(self) -> None:
         triple, name, features = host()
         self._here = Target(triple, level_of(name, features)), features
-        # The JIT takes its own target machine: sharing one between engines crashed.
+        # The JIT gets its own target machine: sharing one between engines crashed.
         machine = _machine.__wrapped__(self._here[0], jit=True)
-        # The older linker ends the process where sections and libraries lie 2 GiB or more apart.
+        # The older linker ends the process if sections and libraries are 2 GiB or more apart.
         self._jit = binding().create_lljit_compiler(machine, use_jit_link=True)
         self._loaded: dict[int, Any] = {}
         self._count = 0
 
     def load(self, data: bytes, symbol: str) -> int:
-        """Address of a function in this object; the object's other names stay private to it."""
+        """The address of a function in this object, whose other symbols stay private."""
         return self.load_several(data, [symbol])[symbol]
 
     def load_several(
@@ -214,7 +218,7 @@ class Loader:
     ) -> dict[str, int]:
         """Addresses of functions in this object; `CannotRunError` if this CPU cannot run it.
 
-        `imports` are addresses of what it refers to and the process has under no global name.
+        `imports` are addresses of symbols that the object uses and the process does not export.
         """
         self._check(data)
         self._count += 1
@@ -243,15 +247,60 @@ class Loader:
             )
 
     def unload(self, address: int) -> None:
-        """Free the object that this function came from."""
+        """Free the object that contains this function."""
         self._loaded.pop(address, None)
 
     def close(self) -> None:
-        """Free everything, also what LLVM keeps of objects that were unloaded (9 KB each)."""
+        """Free everything, including the 9 KB that LLVM keeps for each unloaded object."""
         self._loaded.clear()
         self._jit.close()
 
 
-def native(address: int, *arguments: type) -> Any:
-    """A C function without result at an address, callable with ctypes values."""
+def c_function(address: int, *arguments: type) -> Any:
+    """The C function without result at an address."""
     return ctypes.CFUNCTYPE(None, *arguments)(address)
+
+
+# Properties of machine code that are read without running it: size, spills, imports.
+
+# LLVM's comment states the bytes; scalars in vector registers are spilled in 4 or 8 bytes.
+_SPILL = re.compile(r"^.*\b(?:16|32|64)-byte (?:Folded )?Spill", re.MULTILINE)
+_VECTOR_REGISTER = re.compile(r"%[xyz]mm\d+\b|\bq\d+\b")
+_SYMTAB = 2
+
+
+def text_bytes(data: bytes) -> int:
+    """Bytes of instructions in an object file."""
+    code = binding().ObjectFileRef.from_data(data)
+    return sum(section.size() for section in code.sections() if section.is_text())
+
+
+def vector_spills(text: str, target: str) -> int | None:
+    """The number of vector registers that the code of this IR spills to the stack.
+
+    Spills are counted in the assembly text, whether in a loop or not. None if LLVM fails.
+    """
+    try:
+        listing = assembly(text, target)
+    except RuntimeError:
+        return None
+    return sum(len(_VECTOR_REGISTER.findall(line)) for line in _SPILL.findall(listing))
+
+
+def undefined_symbols(data: bytes) -> list[str] | None:
+    """Functions that an ELF object imports; None for other formats."""
+    if data[:6] != b"\x7fELF\x02\x01":
+        return None
+    (table_at,) = struct.unpack_from("<Q", data, 40)
+    entry, count = struct.unpack_from("<HH", data, 58)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", data, table_at + n * entry) for n in range(count)]
+    found = []
+    for _, kind, _, _, start, size, link, _, _, step in headers:
+        if kind != _SYMTAB:
+            continue
+        names = headers[link][4]
+        for at in range(start, start + size, step):
+            name, _, _, section = struct.unpack_from("<IBBH", data, at)
+            if name and not section:
+                found.append(data[names + name : data.index(b"\0", names + name)].decode())
+    return sorted(found)

@@ -1,4 +1,4 @@
-"""Arrays where native code wants them: aligned for timing, fenced by guard pages for checking."""
+"""Arrays for native code: aligned for timing, followed by guard pages for checking."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ import numpy.typing as npt
 
 PAGE = mmap.PAGESIZE
 ALIGNMENT = 64
-"""Arrays that are made start on a multiple of it."""
+"""New arrays are aligned to this many bytes."""
 _CANARY = 0xA5
 _GUARD = 64 * PAGE
-"""Bytes behind an array that nobody may touch; they take addresses, but no memory."""
+"""Inaccessible bytes after an array; they take address space, but no memory."""
 _PROT_NONE = 0
 
 
 def aligned(
     shape: tuple[int, ...], dtype: npt.DTypeLike, alignment: int = ALIGNMENT, *, zeros: bool = False
 ) -> npt.NDArray[Any]:
-    """An array that starts on a multiple of `alignment` bytes; undefined unless it is `zeros`."""
+    """An array aligned to `alignment` bytes; its values are undefined unless `zeros` is set."""
     bytes_ = prod(shape) * np.dtype(dtype).itemsize
     room = (np.zeros if zeros else np.empty)(bytes_ + alignment, np.uint8)
     start = -room.ctypes.data % alignment
     return room[start : start + bytes_].view(dtype).reshape(shape)
 
 
-def unmoved(arrays: Iterable[npt.NDArray[Any]]) -> object:
-    """What keeps arrays where they are as long as it lives: their addresses may be passed on.
+def keep_in_place(arrays: Iterable[npt.NDArray[Any]]) -> object:
+    """An object that prevents `resize` from moving arrays as long as it lives.
 
-    NumPy's `resize` would free their memory, even where others refer to them (``refcheck=False``);
-    it refuses to if there are weak references.
+    Addresses of the arrays may then be passed on. NumPy's `resize` with ``refcheck=False`` frees
+    their memory even if others refer to it, but not if there are weak references.
     """
     return [weakref.ref(array) for array in arrays]
 
 
-def give_memory_back() -> None:
-    """Free memory goes back to the system, where the C library can do that."""
+def return_free_memory() -> None:
+    """Return free memory to the system, if the C library supports that."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
 
 class GuardedArray:
-    """An array that ends right before pages which nobody may touch.
+    """An array that ends directly before inaccessible pages.
 
-    Reading or writing past its end stops the process at once. The bytes between the array and the
-    guard (less than an alignment, and the gap asked for) and a page in front of it hold a canary
-    that `intact` checks.
+    Reading or writing past its end ends the process at once. The bytes between the array and the
+    guard pages (less than the alignment, plus `gap`) and a page before the array hold a canary that
+    `intact` checks.
     """
 
     def __init__(
@@ -75,18 +75,18 @@ class GuardedArray:
         libc = ctypes.CDLL(None, use_errno=True)
         failed = libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(_GUARD), _PROT_NONE)
         if failed:
-            raise OSError(ctypes.get_errno(), "mprotect refused a guard page")
+            raise OSError(ctypes.get_errno(), "mprotect failed for a guard page")
 
     def restore(self) -> None:
-        """Write the canary anew, so that one kernel's fault is not laid on the next."""
+        """Write the canary again, so that one kernel's fault is not attributed to the next."""
         self._front[:] = _CANARY
         self._slack[:] = _CANARY
 
     def intact(self) -> bool:
-        """Whether nothing was written around the array."""
+        """Whether nothing was written before or after the array."""
         return bool((self._front == _CANARY).all() and (self._slack == _CANARY).all())
 
 
 def poison(array: npt.NDArray[Any]) -> None:
-    """Fill with NaN, so that what a kernel forgets to write is seen."""
+    """Fill with NaN, so that elements that a kernel does not write are detected."""
     array.fill(np.nan)

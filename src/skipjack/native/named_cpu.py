@@ -1,4 +1,4 @@
-"""A CPU that is not here, described by its name alone: what LLVM says of it, and usual caches."""
+"""CPUs described by name only: their features according to LLVM, and typical caches."""
 
 from __future__ import annotations
 
@@ -8,18 +8,26 @@ import re
 import subprocess
 from dataclasses import dataclass, replace
 
-from skipjack.children import python_command
-from skipjack.core.cpu_levels import AARCH64, X86_LEVELS, features_of, level_of, vector_bytes
-from skipjack.core.device import BY_NAME, Device, parse_device_name
+from skipjack.core import (
+    AARCH64,
+    BY_NAME,
+    X86_LEVELS,
+    Device,
+    features_of,
+    level_of,
+    parse_device_name,
+    vector_bytes,
+)
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.native import cpu, llvm
+from skipjack.processes import python_command
 from skipjack.reading import read_json
 
 _X86, _ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
 _PROCESSOR = re.compile(r"^\s+(\S+)\s+- Select the .* processor", re.MULTILINE)
 _PROBE_TIMEOUT_S = 60.0
-# LLVM knows no caches. These are what most CPUs of a kind have at least; blocks chosen for them
-# fit larger ones too.
+# LLVM does not know caches. These are the least that most CPUs of a kind have; blocks chosen for
+# them fit larger caches, too.
 _CACHES = {
     "x86": (("L1", 32 << 10), ("L2", 256 << 10), ("L3", 8 << 20)),
     "x86 with AVX-512": (("L1", 32 << 10), ("L2", 1 << 20), ("L3", 16 << 20)),
@@ -30,8 +38,8 @@ _CACHES = {
 def describe(text: str) -> Device:
     """The CPU that ``arch/units`` names, with the units as its threads.
 
-    `arch` is a name that LLVM knows, or ``aarch64`` for any 64-bit ARM with NEON. This machine's
-    own CPU is described as it is found here, so that what is built for it is used by tunings here.
+    `arch` is a name that LLVM knows, or ``aarch64`` for any 64-bit ARM with NEON. The CPU of this
+    machine is described as detected, so that builds for it are used by tunings here.
     """
     arch, units = parse_device_name(text)
     if arch == llvm.host()[1]:
@@ -43,11 +51,11 @@ def describe(text: str) -> Device:
     return replace(device, vector_bytes=width, caches=_CACHES[kind])
 
 
-def stand_in(named: Device, here: Device) -> Device:
-    """A named CPU as this machine runs its code: its level and caches, the memory and cores here.
+def emulated(named: Device, here: Device) -> Device:
+    """A named CPU emulated by this machine: its level and caches, with the memory and cores here.
 
-    Its model says on which one it is timed, so that results are of a class of their own: a real CPU
-    of that name takes them for hints and not for answers.
+    Its model names the CPU on which it is timed, so that results form a separate device class: a
+    real CPU of that name uses them as hints and not as answers.
     """
     return replace(
         named,
@@ -59,14 +67,14 @@ def stand_in(named: Device, here: Device) -> Device:
 
 
 def absent_features(device: Device) -> tuple[str, ...]:
-    """What the name of this machine's CPU implies and the processor does not have."""
+    """Features that the name of this machine's CPU implies and the processor lacks."""
     if device.arch == "generic":
         return ()
     return tuple(sorted(set(_features(device.arch)) - set(llvm.host_features())))
 
 
 def level_text(device: Device) -> str:
-    """The level of this machine's CPU, why it is no higher, and what its name promises in vain."""
+    """The level of this machine's CPU, what limits it, and features that it lacks."""
     has = level_of(device.arch, llvm.host_features())
     text = device.level
     if has != device.level:
@@ -83,7 +91,7 @@ def named_level(arch: str) -> str:
 
 def _features(arch: str) -> tuple[str, ...]:
     if arch == "generic":
-        raise UsageError("device generic is no instruction set: write x86-64 or aarch64")
+        raise UsageError("generic is not an instruction set: write x86-64 or aarch64")
     if arch in X86_LEVELS:
         return features_of(arch)
     known = [AARCH64]
@@ -96,15 +104,15 @@ def _features(arch: str) -> tuple[str, ...]:
             return answer.features
         known += answer.processors
     close = difflib.get_close_matches(arch, known, 1)
-    hint = f"did you mean {close[0]}?" if close else "haswell, znver4 and neoverse-n1 are some"
-    raise UsageError(f"LLVM knows no CPU {arch!r}: {hint}")
+    hint = f"did you mean {close[0]}?" if close else "haswell, znver4 and neoverse-n1 are examples"
+    raise UsageError(f"LLVM does not know the CPU {arch!r}: {hint}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
     processors: tuple[str, ...]
     features: tuple[str, ...] | None
-    """None if LLVM ended on it."""
+    """None if LLVM ended the process."""
 
 
 @functools.cache
@@ -121,13 +129,13 @@ def _ask(triple: str, name: str) -> _Answer:
         )
     except subprocess.TimeoutExpired:
         raise SkipjackError(
-            f"LLVM did not say within {_PROBE_TIMEOUT_S:g} s what CPU {name} is; try again"
+            f"LLVM did not describe the CPU {name} within {_PROBE_TIMEOUT_S:g} s; try again"
         ) from None
     processors = tuple(_PROCESSOR.findall(done.stderr))
     if not processors:
         raise SkipjackError(
             f"LLVM does not list its CPUs for {triple}: {done.stderr.strip()[-300:]}"
         )
-    said = read_json(done.stdout, "LLVM's features").elements() if done.returncode == 0 else None
-    features = None if said is None else tuple(sorted(feature.text() for feature in said))
+    listed = read_json(done.stdout, "LLVM's features").elements() if done.returncode == 0 else None
+    features = None if listed is None else tuple(sorted(feature.text() for feature in listed))
     return _Answer(processors, features)

@@ -1,11 +1,11 @@
-"""A pool of native threads: a kernel hands it a task, and every thread runs its share.
+"""A pool of native threads, on which a kernel runs a task in parallel.
 
 ``void parallel(ptr task, ptr slots, i64 count)`` calls ``task(slots, index, count)`` for every
-index below `count`, index 0 on the calling thread, and returns when all are done. Threads spin for
-a little while after a task, because the next one usually follows at once, then sleep. A caller that
-waits for long lets others run, for the thread it waits for may be waiting for its core. Where the
-system refused threads, the caller does their part. Only one thread of a process may be inside of
-`parallel` at a time: whoever calls a kernel that uses a pool holds `calls`.
+index below `count`, index 0 on the calling thread, and returns when all are done. After a task,
+threads spin for a short time, because the next task usually follows at once, and then sleep. A
+caller that waits for long yields its core, for which the thread it waits for may be waiting. If the
+system refused to create threads, the caller does their part. Only one thread of a process may be in
+`parallel` at a time: callers of a kernel that uses a pool must hold `call_lock`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from skipjack.native import cpu, llvm
 from skipjack.native.forks import ForkOrder, forks_wait_for
 
 SPINS = 20_000
-"""Rounds of waiting before a thread sleeps: less than a millisecond, more or less by CPU."""
+"""Iterations of spinning before a thread sleeps: less than a millisecond."""
 
-# The state: a task, its slots, its count; a sequence number that grows with every task, on which
-# idle threads spin; on other cache lines how many are done, how many threads there are, and a mutex
-# and a condition of the C library, which are valid when they are zero.
+# The state: a task, its slots and count; a sequence number that grows with every task, on which
+# idle threads spin; on other cache lines the number of threads that are done, the number of all
+# threads, and a mutex and a condition variable, which are valid when they are zero.
 _POOL = """
 %state = type { ptr, ptr, i64, i64, [96 x i8], i64, i64, [64 x i8], [64 x i8] }
 @pool = internal global %state zeroinitializer, align 64
@@ -169,7 +169,7 @@ end:
 
 
 def _text() -> str:
-    """The pool's IR; the way to wait politely depends on the instruction set."""
+    """The pool's IR; the pause instruction depends on the instruction set."""
     x86 = llvm.host()[0].startswith(("x86_64", "i686"))
     name = "@llvm.x86.sse2.pause" if x86 else "@llvm.aarch64.hint"
     argument, kind = ("", "") if x86 else ("i32 1", "i32")
@@ -181,7 +181,7 @@ def _text() -> str:
 
 
 class ThreadPool:
-    """Native threads of this process. They last as long as it does."""
+    """Native threads of this process, which live as long as it does."""
 
     def __init__(self, threads: int) -> None:
         loader = llvm.Loader()
@@ -191,17 +191,17 @@ class ThreadPool:
         self.parallel: int = addresses["parallel"]
         """Address of ``void parallel(ptr task, ptr slots, i64 count)``."""
         self.threads = threads
-        start = functools.partial(llvm.native(addresses["start"], ctypes.c_int64), threads - 1)
+        start = functools.partial(llvm.c_function(addresses["start"], ctypes.c_int64), threads - 1)
         start()
         if hasattr(os, "register_at_fork"):
-            # A forked process has the pool's memory, but none of its threads.
+            # A forked process has the pool's memory, but not its threads.
             os.register_at_fork(after_in_child=start)
 
 
-calls = threading.Lock()
-"""Held while a kernel uses a pool."""
+call_lock = threading.Lock()
+"""Must be held while a kernel uses a pool."""
 _lock = threading.Lock()
-forks_wait_for(calls, ForkOrder.POOL_CALLS)
+forks_wait_for(call_lock, ForkOrder.POOL_CALLS)
 forks_wait_for(_lock, ForkOrder.POOLS)
 
 
@@ -211,6 +211,6 @@ def _make_pool(threads: int) -> ThreadPool:
 
 
 def pool_for(threads: int) -> ThreadPool:
-    """The process's pool of this many threads, made when first asked for."""
+    """The process's pool with this number of threads, created on first use."""
     with _lock:
         return _make_pool(threads)

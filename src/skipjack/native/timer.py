@@ -1,16 +1,19 @@
-"""The timing loop, the sentinel and the kernels that find a core's peaks, as LLVM IR."""
+"""The timing loop, the kernels that measure a core's peaks, and flushing arrays out of caches."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from skipjack.core import AARCH64
 from skipjack.native import llvm
 from skipjack.native.ir import IRWriter, VectorType, function
+
+# The timing loop, the sentinel, and the kernels that measure a core's peaks, as LLVM IR.
 
 _TIMER = """
 declare i32 @clock_gettime(i32, ptr)
@@ -58,7 +61,7 @@ _CHAINS = 12
 
 
 def arithmetic_kernel(vector: VectorType, rounds: int) -> str:
-    """Independent chains of fused multiply-adds on registers alone: a core's arithmetic peak."""
+    """Independent chains of fused multiply-adds in registers, to measure a core's peak."""
     w = IRWriter()
     start = [(vector.text, vector.constant(1.0 + chain)) for chain in range(_CHAINS)]
     factor, term = vector.constant(0.5), vector.constant(0.25)
@@ -76,12 +79,12 @@ def arithmetic_kernel(vector: VectorType, rounds: int) -> str:
 
 
 def arithmetic_flops(vector: VectorType, rounds: int) -> int:
-    """What one call of `arithmetic_kernel` computes."""
+    """The operations of one call of `arithmetic_kernel`."""
     return 2 * _CHAINS * vector.lanes * rounds
 
 
 def stream_kernel(vector: VectorType, copies: int) -> str:
-    """``out[i] = x[i] + y[i]``, some vectors at a time; slots are x, y, out, count of rounds."""
+    """``out[i] = x[i] + y[i]``, several vectors at a time; slots: x, y, out, iterations."""
     w = IRWriter()
     width = vector.lanes * vector.item_bytes
     x, y, out = (
@@ -102,7 +105,7 @@ def stream_kernel(vector: VectorType, copies: int) -> str:
 
 
 def read_kernel(vector: VectorType, copies: int) -> str:
-    """Sum of an array, some vectors at a time; slots are x, out, count of rounds."""
+    """The sum of an array, several vectors at a time; slots: x, out, iterations."""
     w = IRWriter()
     width = vector.lanes * vector.item_bytes
     x, out = (
@@ -132,7 +135,7 @@ class NativeTimer:
 
     def __init__(self, loader: llvm.Loader, target: str) -> None:
         address = loader.load(llvm.compile_object(_TIMER, target), "timer")
-        self._timer: Callable[..., Any] = llvm.native(
+        self._timer: Callable[..., Any] = llvm.c_function(
             address,
             ctypes.c_void_p,
             ctypes.c_void_p,
@@ -144,7 +147,57 @@ class NativeTimer:
     def sample(
         self, function_: int, slots: int, calls: int, samples: int
     ) -> npt.NDArray[np.float64]:
-        """Nanoseconds for each call, one number a sample."""
+        """Nanoseconds for each call, one number for each sample."""
         out = np.empty(samples, np.int64)
         self._timer(function_, slots, calls, samples, out.ctypes.data)
         return out / calls
+
+
+# Flushing arrays from a CPU's caches to memory, line by line.
+
+_LINE = 64
+"""Bytes between flushed addresses; no supported CPU has shorter cache lines."""
+_FLUSH = """
+{declared}
+define void @flush(ptr %start, i64 %bytes) nounwind {{
+entry:
+  br label %line
+line:
+  %at = phi i64 [ 0, %entry ], [ %next, %line ]
+  %place = getelementptr i8, ptr %start, i64 %at
+  {evict}
+  %next = add i64 %at, {line}
+  %more = icmp ult i64 %next, %bytes
+  br i1 %more, label %line, label %done
+done:
+  {wait}
+  ret void
+}}
+"""
+_X86 = {
+    "declared": "declare void @llvm.x86.sse2.clflush(ptr)",
+    "evict": "call void @llvm.x86.sse2.clflush(ptr %place)",
+    "wait": "fence seq_cst",
+}
+_ARM = {
+    "declared": "",
+    "evict": 'call void asm sideeffect "dc civac, $0", "r,~{memory}"(ptr %place)',
+    "wait": 'call void asm sideeffect "dsb ish", "~{memory}"()',
+}
+
+
+class CacheFlusher:
+    """Writes cache lines back and evicts them from all levels."""
+
+    def __init__(self, loader: llvm.Loader, target: str, level: str) -> None:
+        self._loader = loader  # keeps the code loaded
+        text = _FLUSH.format(**(_ARM if level == AARCH64 else _X86), line=_LINE)
+        address = loader.load(llvm.compile_object(text, target), "flush")
+        self._flush: Callable[..., Any] = llvm.c_function(address, ctypes.c_void_p, ctypes.c_int64)
+
+    def flush(self, arrays: Iterable[npt.NDArray[Any]]) -> None:
+        """Flush contiguous arrays, including the rest of their first and last lines."""
+        for array in arrays:
+            start = array.ctypes.data
+            before = start % _LINE
+            self._flush(start - before, array.nbytes + before)

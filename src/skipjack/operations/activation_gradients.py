@@ -1,8 +1,9 @@
 """Gradients of activations, element by element: ``gelu_backward:1024x1024``.
 
 ``out`` is the gradient ``dy`` of an activation's result times the slope of the activation. That of
-relu, sigmoid and tanh is known from the result ``y``, the others need the input ``x``. In PyTorch
-they are ``aten::threshold_backward`` (with a threshold of 0), ``sigmoid_backward``,
+relu, sigmoid and tanh is computed from the result ``y``, the others from the input ``x``.
+
+In PyTorch these are ``aten::threshold_backward`` (with a threshold of 0), ``sigmoid_backward``,
 ``tanh_backward``, ``silu_backward`` and ``gelu_backward``, whose ``approximate="tanh"`` is
 ``gelu_tanh_backward`` here.
 """
@@ -16,9 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from skipjack.core.nest import Tensor
-from skipjack.core.operation import Array
-from skipjack.core.problem import Problem
+from skipjack.core import Array, Problem, Tensor
 from skipjack.operations.attributes import refuse_unknown
 from skipjack.operations.elementwise import Elementwise
 from skipjack.operations.error_function import erf
@@ -26,26 +25,25 @@ from skipjack.operations.error_function import erf
 
 @dataclass(frozen=True)
 class ActivationGradient(Elementwise):
-    """``out = dy * slope(x)``, or of y: arrays of one shape."""
+    """``out = dy * slope(x)`` or ``dy * slope(y)``; all arrays have one shape."""
 
     second: str = "x"
-    """The name of what the slope is of."""
+    """The name of the argument of the slope."""
     size: Callable[[Any], Any] = abs
-    """The terms of a slope added up in magnitude, by operators alone."""
+    """The sum of the magnitudes of the slope's terms, using only operators."""
 
     def check(
         self, shape: tuple[int, ...], attributes: Mapping[str, str], where: str
     ) -> tuple[tuple[str, str], ...]:
-        """Any shape."""
         refuse_unknown(attributes, (), where)
         return ()
 
     def inputs(self, problem: Problem) -> tuple[Tensor, ...]:
-        """The gradient, and what the slope is of."""
+        """The gradient, and the argument of the slope."""
         return Tensor("dy", problem.shape), Tensor(self.second, problem.shape)
 
     def scale(self, result: Any, inputs: Sequence[Any]) -> Any:
-        """Errors of the slope are those of its terms."""
+        """The errors of the slope are those of its terms."""
         dy, other = inputs
         return abs(dy) * self.size(other)
 
@@ -72,7 +70,7 @@ def _tanh(dy: Array, y: Array, out: Array | None = None) -> Array:
 
 
 def _gate(x: Array) -> Array:
-    """``sigmoid(x)``, of an exponential that does not overflow."""
+    """``sigmoid(x)``, computed with an exponential that cannot overflow."""
     small = np.exp(-np.abs(x))
     gate: Array = np.where(x < 0, small, 1) / (1 + small)
     return gate
@@ -101,7 +99,7 @@ ACTIVATION_GRADIENTS = (
         "sigmoid_backward", _sigmoid, 2, steps=3, second="y", size=lambda y: abs(y) * (1 + abs(y))
     ),
     ActivationGradient("tanh_backward", _tanh, 2, steps=3, second="y", size=lambda y: 1 + y * y),
-    # Left of 0 these are small differences of terms, and a gate near 1 has none to spare.
+    # For negative x these are small differences of terms, whose errors exceed the result's own.
     ActivationGradient(
         "silu_backward",
         _silu,

@@ -1,26 +1,29 @@
-"""Checks that several operations share."""
+"""Checks of attributes and shapes that operations share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf
 
-from skipjack.core.problem import shown
+from skipjack.core import excerpt
 from skipjack.errors import ProblemError
+from skipjack.reading import numbered
 
 
 def refuse_unknown(attributes: Mapping[str, str], known: tuple[str, ...], where: str) -> None:
-    """Raise for an attribute that the operation does not have."""
+    """`ProblemError` for an attribute that the operation does not have."""
     for name in attributes:
         if name not in known:
-            have = f"it knows {', '.join(known)}" if known else "it has none"
-            raise ProblemError(f"problem {where!r}: no attribute {shown(name)!r} here, {have}")
+            have = f"the attributes are {', '.join(known)}" if known else "it has no attributes"
+            raise ProblemError(f"problem {where!r}: unknown attribute {excerpt(name)!r}; {have}")
 
 
 def require_rank(shape: tuple[int, ...], rank: int, form: str, where: str) -> None:
-    """Raise unless the shape has exactly this many sizes."""
+    """`ProblemError` unless the shape has `rank` sizes; `form` shows how to write it."""
     if len(shape) != rank:
-        raise ProblemError(f"problem {where!r} has {len(shape)} sizes but needs {rank}: {form}")
+        raise ProblemError(
+            f"problem {where!r} has {numbered(len(shape), 'size')} but needs {rank}: {form}"
+        )
 
 
 def positive_number(attributes: Mapping[str, str], name: str, default: float, where: str) -> str:
@@ -32,6 +35,6 @@ def positive_number(attributes: Mapping[str, str], name: str, default: float, wh
         value = 0.0
     if not 0.0 < value < inf:
         raise ProblemError(
-            f"problem {where!r}: {name} must be a positive number, {shown(text)!r} is not"
+            f"problem {where!r}: {name} is {excerpt(text)!r}; it must be a positive number"
         )
     return repr(value)

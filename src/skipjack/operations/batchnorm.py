@@ -1,10 +1,10 @@
 """``batchnorm:n8c64h56w56``: normalisation of each channel of an NCHW array, in MIOpen's letters.
 
-``mode=train`` uses the statistics of the batch itself and saves them, ``mode=infer`` those it is
-given. ``mode=backward`` is the gradient of the training mode from what that saved: of x, gamma and
-beta; ``mode=infer_backward`` is that of inference. With a ``momentum``, training also moves running
-statistics towards those of the batch, the variance of which is then the unbiased one; their new
-values may be written where the old ones are.
+``mode=train`` uses the statistics of the batch and saves them, ``mode=infer`` takes statistics as
+inputs. ``mode=backward`` computes the gradients of x, gamma and beta of the training mode from the
+saved statistics; ``mode=infer_backward`` those of inference. With a ``momentum``, training also
+updates running statistics with those of the batch, whose variance is then the unbiased one; the new
+values may overwrite the old ones.
 
 In PyTorch ``train`` and ``infer`` are ``aten::native_batch_norm`` with ``training`` true and false
 (``invstd`` is ``save_invstd``; inference saves nothing), and the two gradients are
@@ -22,29 +22,39 @@ from typing import Any
 
 import numpy as np
 
-from skipjack.core.nest import Accumulator, Call, Constant, Load, Scalar, Tensor
-from skipjack.core.operation import Array, Arrays, OperationClass, Tolerance, TorchFunction
-from skipjack.core.problem import Problem, parse_lettered_shape, shown
-from skipjack.core.program import GroupResult, RowProgram, Statistic, View
+from skipjack.core import (
+    Accumulator,
+    Array,
+    Arrays,
+    Call,
+    Constant,
+    GroupResult,
+    Load,
+    OperationClass,
+    Problem,
+    RowProgram,
+    Scalar,
+    Statistic,
+    Tensor,
+    Tolerance,
+    TorchFunction,
+    View,
+    excerpt,
+    parse_lettered_shape,
+)
 from skipjack.errors import ProblemError
 from skipjack.operations.attributes import positive_number, refuse_unknown
 from skipjack.operations.batchnorm_numpy import (
     backward,
     backward_magnitudes,
-    bessel,
+    bessel_correction,
     forward,
     forward_magnitudes,
     infer_backward,
     infer_backward_magnitudes,
-    moved,
+    moving_statistics,
 )
-from skipjack.operations.moments import (
-    Moments,
-    normalized,
-    one_pass,
-    over,
-    two_pass,
-)
+from skipjack.operations.moments import Moments, mean_of_sum, normalized_value, one_pass, two_pass
 
 _INPUTS = {
     "train": ("x", "gamma", "beta"),
@@ -58,9 +68,9 @@ _FURTHER = {
     "backward": ("dgamma", "dbeta"),
     "infer_backward": ("dgamma", "dbeta"),
 }
-"""Outputs besides the main one, each with one element for each channel."""
+"""Further outputs, each with one element for each channel."""
 _RUNNING, _NEXT = ("running_mean", "running_var"), ("next_mean", "next_var")
-"""What training with a momentum reads and writes besides."""
+"""Additional inputs and outputs of training with a momentum."""
 _STEPS = {"train": 8, "infer": 4, "backward": 10, "infer_backward": 5}
 _WHOLE = ("x", "dy")
 """Inputs of the problem's shape; the others have one element for each channel."""
@@ -73,22 +83,22 @@ class BatchNorm:
     operation_class: OperationClass = "vector"
     example = "batchnorm:n8c64h56w56"
     dtypes = ("f32", "f64", "f16", "bf16")
-    # A variance and a standard deviation are among the inputs.
+    # Positive, as a variance and a standard deviation are among the inputs.
     domain = (0.25, 1.75)
 
     def parse_shape(self, text: str, where: str) -> tuple[tuple[int, ...], str]:
-        """``n c h w``; all but c may be left out and are 1 then."""
+        """``n c h w``; all but c are optional, with a default of 1."""
         return parse_lettered_shape(text, "nchw", where, {"n": 1, "h": 1, "w": 1})
 
     def check(
         self, shape: tuple[int, ...], attributes: Mapping[str, str], where: str
     ) -> tuple[tuple[str, str], ...]:
-        """``mode``, ``eps`` where there is a variance, and ``momentum`` of training."""
+        """``mode``, ``eps`` if a variance is used, and ``momentum`` for training."""
         mode = attributes.get("mode", "train")
         if mode not in _INPUTS:
             known = ", ".join(_INPUTS)
             raise ProblemError(
-                f"problem {where!r}: mode is one of {known}, {shown(mode)!r} is none"
+                f"problem {where!r}: mode is {excerpt(mode)!r}; it must be one of {known}"
             )
         if mode == "backward":
             refuse_unknown(attributes, ("mode",), where)
@@ -101,7 +111,6 @@ class BatchNorm:
         return (*found, ("momentum", momentum)) if moves else found
 
     def inputs(self, problem: Problem) -> tuple[Tensor, ...]:
-        """Depends on the mode."""
         channels = problem.shape[1:2]
         return tuple(
             Tensor(name, problem.shape if name in _WHOLE else channels)
@@ -113,13 +122,13 @@ class BatchNorm:
         return Tensor("out", problem.shape)
 
     def outputs(self, problem: Problem) -> tuple[Tensor, ...]:
-        """What training saves, and the gradients of gamma and beta, after the main output."""
+        """The main output, then saved statistics or the gradients of gamma and beta."""
         further = (*_FURTHER[problem.attribute("mode")], *_if_moving(problem, _NEXT))
         channels = problem.shape[1:2]
         return self.output(problem), *(Tensor(name, channels) for name in further)
 
     def programs(self, problem: Problem) -> Mapping[str, RowProgram]:
-        """A channel is a group, its part of one image a segment."""
+        """Programs in which a channel is a group and its part of one image a segment."""
         n, c, h, w = problem.shape
         count, mode = n * h * w, problem.attribute("mode")
         if mode == "backward":
@@ -145,7 +154,7 @@ class BatchNorm:
         self, problem: Problem, formula: _Formula, some: tuple[View, ...] = ()
     ) -> RowProgram:
         n, c, h, w = problem.shape
-        # One channel alone lies in one piece.
+        # A single channel is contiguous.
         segments, columns = (n, h * w) if c > 1 else (1, n * h * w)
         whole = partial(View, group=h * w, segment=c * h * w if segments > 1 else 0, column=1)
         out, *further = self.outputs(problem)
@@ -170,21 +179,17 @@ class BatchNorm:
         )
 
     def flops(self, problem: Problem) -> int:
-        """Steps of the formula for each element; what is done once for a channel is left out."""
+        """Arithmetic per element; work that is done once for a channel does not count."""
         return _STEPS[problem.attribute("mode")] * prod(problem.shape)
 
     def reference(self, problem: Problem, arrays: Arrays) -> Array:
-        """The main output by NumPy."""
         return self.references(problem, arrays)["out"]
 
     def references(self, problem: Problem, arrays: Arrays) -> Arrays:
-        """All outputs by NumPy."""
         out = np.empty_like(arrays["x"])
         return {"out": out, **_write(problem, arrays, out)}
 
     def numpy_call(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
-        """The same on these arrays."""
-
         def call() -> None:
             for name, values in _write(problem, arrays, arrays["out"]).items():
                 arrays[name][...] = values
@@ -192,7 +197,7 @@ class BatchNorm:
         return call
 
     def torch_function(self, torch: Any, problem: Problem) -> TorchFunction:
-        """``batch_norm`` with what its training saves, or its gradients."""
+        """``batch_norm`` with the statistics that training saves, or its gradients."""
         mode, aten = problem.attribute("mode"), torch.ops.aten
         attributes = dict(problem.attributes)
         eps, momentum = (float(attributes.get(name, 1e-5)) for name in ("eps", "momentum"))
@@ -202,7 +207,7 @@ class BatchNorm:
                 args = (t["x"], t["mean"], t["var"], t["gamma"], t["beta"])
                 return {"out": torch.nn.functional.batch_norm(*args, training=False, eps=eps)}
             if mode == "train":
-                # They are changed in place: the problem's own stay as they are.
+                # PyTorch changes them in place; copies keep the inputs unchanged.
                 running = {name: t[name].clone() for name in _RUNNING if name in t}
                 before = (running.get(name) for name in _RUNNING)
                 args = (t["x"], t["gamma"], t["beta"], *before, True, momentum, eps)
@@ -220,11 +225,9 @@ class BatchNorm:
         return compute
 
     def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
-        """Of the main output."""
         return self.magnitudes(problem, arrays)["out"]
 
     def magnitudes(self, problem: Problem, arrays: Arrays) -> Arrays:
-        """Of all outputs."""
         mode = problem.attribute("mode")
         if mode == "backward":
             return backward_magnitudes(arrays)
@@ -234,18 +237,18 @@ class BatchNorm:
         found = forward_magnitudes(arrays, eps, train=mode == "train")
         if _momentum(problem):
             sizes = np.abs(arrays["x"]).mean(axis=(0, 2, 3)), arrays["x"].var(axis=(0, 2, 3))
-            found |= moved(arrays, sizes, _momentum(problem))
+            found |= moving_statistics(arrays, sizes, _momentum(problem))
         return found
 
     def tolerance(self, problem: Problem) -> Tolerance:
-        """Sums over a channel where there are any, then a few roundings."""
+        """Sums over a channel, if any, then a few roundings."""
         n, _, h, w = problem.shape
         count = 1 if problem.attribute("mode") == "infer" else n * h * w
         return Tolerance(8.0 + 2.0 * count**0.5)
 
 
 def _write(problem: Problem, arrays: Arrays, out: Array) -> dict[str, Array]:
-    """By NumPy: the main output into `out`, the others given back."""
+    """Compute the main output into `out` with NumPy; returns the other outputs."""
     mode = problem.attribute("mode")
     if mode == "backward":
         return backward(arrays, out)
@@ -255,12 +258,14 @@ def _write(problem: Problem, arrays: Arrays, out: Array) -> dict[str, Array]:
     found = forward(arrays, eps, out, train=mode == "train")
     if _momentum(problem):
         x = arrays["x"]
-        found |= moved(arrays, (found["mean"], x.var(axis=(0, 2, 3))), _momentum(problem))
+        found |= moving_statistics(
+            arrays, (found["mean"], x.var(axis=(0, 2, 3))), _momentum(problem)
+        )
     return found
 
 
 def _momentum(problem: Problem) -> float:
-    """Of the running statistics; 0 where there are none."""
+    """The momentum of the running statistics; 0 without running statistics."""
     return float(dict(problem.attributes).get("momentum", "0"))
 
 
@@ -270,7 +275,7 @@ def _if_moving(problem: Problem, names: tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Formula:
-    """What a program computes; results stand in the order of `_FURTHER`."""
+    """The parts of a program; results are in the order of `_FURTHER`."""
 
     statistics: tuple[Statistic, ...]
     body: Scalar
@@ -278,14 +283,14 @@ class _Formula:
 
 
 def _normalized(moments: Moments) -> Scalar:
-    return normalized(Load(0), moments, Load(1), Load(2))
+    return normalized_value(Load(0), moments, Load(1), Load(2))
 
 
 def _training(problem: Problem, moments: Moments) -> _Formula:
     saved, momentum = [moments.mean, moments.scale], _momentum(problem)
     if momentum:
         n, _, h, w = problem.shape
-        unbiased = Call("mul", (moments.variance, Constant(bessel(n * h * w))))
+        unbiased = Call("mul", (moments.variance, Constant(bessel_correction(n * h * w))))
         saved.append(_towards(Load(3), moments.mean, momentum))
         saved.append(_towards(Load(4), unbiased, momentum))
     return _Formula(moments.statistics, _normalized(moments), tuple(saved))
@@ -305,8 +310,8 @@ def _backward(count: int) -> _Formula:
         Statistic("dy_sum", "sum", dy),
         Statistic("projection", "sum", Call("mul", (dy, centred))),
     )
-    factor = Call("mul", (over(projection, count), Call("square", (invstd,))))
-    straight = Call("sub", (dy, over(total, count)))
+    factor = Call("mul", (mean_of_sum(projection, count), Call("square", (invstd,))))
+    straight = Call("sub", (dy, mean_of_sum(total, count)))
     across = Call("sub", (straight, Call("mul", (centred, factor))))
     body = Call("mul", (across, Call("mul", (gamma, invstd))))
     return _Formula(statistics, body, (Call("mul", (projection, invstd)), total))

@@ -1,20 +1,20 @@
-"""Batch normalisation by NumPy, and how far rounding may carry each of its results.
+"""Batch normalisation with NumPy, and the scale of rounding errors of each result.
 
-Every function takes arrays by name and whole NCHW arrays for what is needed in between; what
-belongs to a channel is a vector.
+Every function takes arrays by name. Intermediate results are complete NCHW arrays, or vectors with
+one element for each channel.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from skipjack.core.operation import Array, Arrays
+from skipjack.core import Array, Arrays
 
 _AXES = (0, 2, 3)
 
 
 def forward(arrays: Arrays, eps: float, out: Array, *, train: bool) -> dict[str, Array]:
-    """Normalise into `out`; gives the mean and inverse deviation that training saves."""
+    """Normalise into `out`; returns the mean and inverse deviation that training saves."""
     x = arrays["x"]
     mean = x.mean(axis=_AXES) if train else arrays["mean"]
     np.subtract(x, _channel(mean), out=out)
@@ -26,7 +26,7 @@ def forward(arrays: Arrays, eps: float, out: Array, *, train: bool) -> dict[str,
 
 
 def backward(arrays: Arrays, out: Array) -> dict[str, Array]:
-    """The gradient of x into `out`; gives those of gamma and beta."""
+    """Compute the gradient of x into `out`; returns those of gamma and beta."""
     dy, invstd = arrays["dy"], arrays["invstd"]
     centred = arrays["x"] - _channel(arrays["mean"])
     count = dy.size // dy.shape[1]
@@ -39,7 +39,7 @@ def backward(arrays: Arrays, out: Array) -> dict[str, Array]:
 
 
 def infer_backward(arrays: Arrays, eps: float, out: Array) -> dict[str, Array]:
-    """The gradient of inference, whose statistics are given."""
+    """The gradients of inference, whose statistics are inputs."""
     dy = arrays["dy"]
     invstd = 1 / np.sqrt(arrays["var"] + dy.dtype.type(eps))
     projection = (dy * (arrays["x"] - _channel(arrays["mean"]))).sum(axis=_AXES)
@@ -47,15 +47,17 @@ def infer_backward(arrays: Arrays, eps: float, out: Array) -> dict[str, Array]:
     return {"dgamma": projection * invstd, "dbeta": dy.sum(axis=_AXES)}
 
 
-def bessel(count: int) -> float:
-    """The unbiased variance of so many elements, in proportion to their mean square distance."""
+def bessel_correction(count: int) -> float:
+    """The factor from the mean squared deviation of `count` elements to the unbiased variance."""
     return count / max(1, count - 1)
 
 
-def moved(arrays: Arrays, batch: tuple[Array, Array], momentum: float) -> dict[str, Array]:
-    """Running statistics after a batch of this mean and variance."""
+def moving_statistics(
+    arrays: Arrays, batch: tuple[Array, Array], momentum: float
+) -> dict[str, Array]:
+    """Running statistics after a batch with this mean and variance."""
     x, (mean, variance) = arrays["x"], batch
-    unbiased = variance * x.dtype.type(bessel(x.size // x.shape[1]))
+    unbiased = variance * x.dtype.type(bessel_correction(x.size // x.shape[1]))
     new, kept = x.dtype.type(momentum), x.dtype.type(1 - momentum)
     return {
         "next_mean": kept * arrays["running_mean"] + new * mean,
@@ -64,7 +66,7 @@ def moved(arrays: Arrays, batch: tuple[Array, Array], momentum: float) -> dict[s
 
 
 def forward_magnitudes(arrays: Arrays, eps: float, *, train: bool) -> dict[str, Array]:
-    """A mean is off by the size of what it is of, and so is all that is normalised by it."""
+    """The error of a mean scales with its elements, and so does whatever is normalised by it."""
     x, gamma = arrays["x"], np.abs(arrays["gamma"])
     mean = x.mean(axis=_AXES) if train else arrays["mean"]
     size = np.abs(x).mean(axis=_AXES) if train else np.abs(mean)
@@ -78,7 +80,7 @@ def forward_magnitudes(arrays: Arrays, eps: float, *, train: bool) -> dict[str, 
 
 
 def backward_magnitudes(arrays: Arrays) -> dict[str, Array]:
-    """The same formula with nothing subtracted but the mean."""
+    """The same formula with magnitudes; only the mean is still subtracted."""
     dy, invstd = np.abs(arrays["dy"]), np.abs(arrays["invstd"])
     centred = np.abs(arrays["x"] - _channel(arrays["mean"]))
     count = dy.size // dy.shape[1]
@@ -90,7 +92,7 @@ def backward_magnitudes(arrays: Arrays) -> dict[str, Array]:
 
 
 def infer_backward_magnitudes(arrays: Arrays, eps: float) -> dict[str, Array]:
-    """Nothing is subtracted but the mean."""
+    """The same formula with magnitudes; only the mean is still subtracted."""
     sizes = {name: np.abs(arrays[name]) for name in ("dy", "gamma")}
     away = np.abs(arrays["x"] - _channel(arrays["mean"]))
     given = {**sizes, "x": away, "mean": np.zeros_like(arrays["mean"]), "var": arrays["var"]}
@@ -99,5 +101,5 @@ def infer_backward_magnitudes(arrays: Arrays, eps: float) -> dict[str, Array]:
 
 
 def _channel(values: Array) -> Array:
-    """A vector over the channels, to be broadcast against NCHW."""
+    """A vector over the channels, in a shape that broadcasts with NCHW arrays."""
     return values[:, None, None]

@@ -3,8 +3,8 @@
 Shapes are in MIOpen's letters: ``n c h w`` of the image, ``k`` channels of the result, ``y x`` of
 the filter, pads ``p q``, strides ``u v``, dilations ``l j``, groups ``g``. Three dimensions add a
 depth to each: ``d``, filter ``z``, pad ``o``, stride ``t``, dilation ``i``. A transposed
-convolution may have output pads ``a b`` (and ``e`` along the depth). Pads are 0, the others 1 where
-they are left out.
+convolution may have output pads ``a b`` (and ``e`` along the depth). Pads are 0 by default, the
+other optional sizes 1.
 
 ============  ==============  =======================================
 direction     given           computed
@@ -25,9 +25,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skipjack.core.nest import Tensor
-from skipjack.core.operation import Array, Arrays, OperationClass, Sample, Tolerance
-from skipjack.core.problem import Problem, parse_lettered_shape
+from skipjack.core import (
+    Array,
+    Arrays,
+    OperationClass,
+    Problem,
+    Sample,
+    Tensor,
+    Tolerance,
+    parse_lettered_shape,
+)
 from skipjack.errors import ProblemError
 from skipjack.operations.attributes import refuse_unknown
 from skipjack.operations.conv_geometry import (
@@ -35,18 +42,18 @@ from skipjack.operations.conv_geometry import (
     Axis,
     Geometry,
     Role,
+    convolve,
     result_size,
     transposed_size,
 )
-from skipjack.operations.conv_numpy import compute
-from skipjack.operations.product_rounding import product_factor
+from skipjack.operations.error_bounds import product_factor
 
 DIRECTIONS = ("fwd", "bwd", "wrw")
 _FLAT, _DEEP = "hwyxpquvlj", "dhwzyxopqtuvilj"
 _NEW = {2: "ab", 3: "eab"}
 _PADS = "opqeab"
 _PROJECTED_COLUMNS = 16
-"""With fewer channels in a group, projecting them saves nothing."""
+"""With fewer channels in a group, a projection is not cheaper."""
 _SAMPLED_CHANNELS = 4
 _WANTED: dict[bool, dict[str, Role]] = {
     False: {"fwd": "result", "bwd": "image", "wrw": "filter"},
@@ -69,35 +76,33 @@ class Convolution:
 
     @property
     def name(self) -> str:
-        """As in a key."""
         return f"conv{'_transpose' if self.transposed else ''}{self.spatial}d"
 
     @property
     def example(self) -> str:
-        """A short key."""
         depth, filters, pads = ("d8", "z3", "o1") if self.spatial == 3 else ("", "", "")
         return f"{self.name}:n1c64{depth}h56w56k64{filters}y3x3{pads}p1q1"
 
     @property
     def layouts(self) -> Sequence[str]:
-        """Channels before the pixels, or behind them."""
+        """Channels before or after the pixels."""
         return ("NCDHW", "NDHWC") if self.spatial == 3 else ("NCHW", "NHWC")
 
     @property
     def letters(self) -> str:
-        """Of a shape, in the order of `Problem.shape`."""
+        """The letters of a shape, in the order of `Problem.shape`."""
         axes = _DEEP if self.spatial == 3 else _FLAT
         image, rest = axes[: self.spatial], axes[self.spatial :]
         return f"nc{image}k{rest}g{_NEW[self.spatial] if self.transposed else ''}"
 
     @property
     def defaults(self) -> dict[str, int]:
-        """Letters that may be left out."""
+        """Optional letters with their defaults."""
         optional = [at for at in self.letters if at not in "ncdhwkzyx"]
         return {at: 0 if at in _PADS else 1 for at in optional}
 
     def parse_shape(self, text: str, where: str) -> tuple[tuple[int, ...], str]:
-        """Sizes by letter; the canonical text leaves defaults out."""
+        """Sizes by letter; the canonical text omits defaults."""
         return parse_lettered_shape(
             text, self.letters, where, self.defaults, zeros=_PADS, brief=True
         )
@@ -105,7 +110,7 @@ class Convolution:
     def check(
         self, shape: tuple[int, ...], attributes: Mapping[str, str], where: str
     ) -> tuple[tuple[str, str], ...]:
-        """No attributes; groups divide the channels, and the filter fits into the padded image."""
+        """There are no attributes; groups divide the channels, and the filter fits the image."""
         refuse_unknown(attributes, (), where)
         have = dict(zip(self.letters, shape, strict=True))
         for letter, what in (("c", "input"), ("k", "output")):
@@ -121,20 +126,20 @@ class Convolution:
         ):
             if have.get(letter, 0) >= max(have[stride], have[dilation]):
                 raise ProblemError(
-                    f"problem {where!r}: an output pad {letter} of {have[letter]} must be smaller "
-                    f"than the stride {stride} or the dilation {dilation} beside it"
+                    f"problem {where!r}: the output pad {letter} is {have[letter]}; it must be "
+                    f"smaller than the stride {stride} or the dilation {dilation}"
                 )
         return ()
 
     def _check_axis(self, name: str, axis: Axis, where: str) -> None:
         if self.transposed and axis.image < 1:
             raise ProblemError(
-                f"problem {where!r}: pads leave nothing of the output's {name}; choose smaller ones"
+                f"problem {where!r}: the pads leave an output without {name}; choose smaller pads"
             )
         if axis.result < 1:
             raise ProblemError(
-                f"problem {where!r}: the filter covers {axis.reach} pixels of the {name}, more "
-                f"than the padded image's {axis.image + 2 * axis.pad}; "
+                f"problem {where!r}: the filter covers {axis.reach} pixels of the {name}, but "
+                f"the padded image has only {axis.image + 2 * axis.pad}; "
                 "choose a smaller filter or more padding"
             )
 
@@ -145,7 +150,7 @@ class Convolution:
         return "ilj"[3 - self.spatial :]
 
     def _axes(self, have: Mapping[str, int]) -> tuple[Axis, Axis, Axis]:
-        """Depth, height, width; sizes of a transposed convolution with the roles exchanged."""
+        """Depth, height and width; for a transposed convolution with exchanged roles."""
         axes = []
         for letters in ("dzotie", "hypula", "wxqvjb"):
             size, taps, pad, stride, dilation, more = letters
@@ -162,7 +167,7 @@ class Convolution:
         return depth, height, width
 
     def geometry(self, problem: Problem) -> Geometry:
-        """The convolution, with what is wanted and how the arrays are called."""
+        """The geometry, with the computed role and the names of the arrays."""
         have = dict(zip(self.letters, problem.shape, strict=True))
         direction = problem.direction or DIRECTIONS[0]
         given: Role = "result" if self.transposed else "image"
@@ -186,28 +191,25 @@ class Convolution:
         )
 
     def inputs(self, problem: Problem) -> tuple[Tensor, ...]:
-        """Two of x, w and dy."""
         return self.geometry(problem).inputs
 
     def output(self, problem: Problem) -> Tensor:
-        """The third."""
         geometry = self.geometry(problem)
         return geometry.tensor(geometry.wanted)
 
     def flops(self, problem: Problem) -> int:
-        """A multiplication and an addition for every tap at every pixel, padding included."""
+        """A multiplication and an addition for every tap at every pixel, including padding."""
         return 2 * self.geometry(problem).multiplications
 
     def reference(self, problem: Problem, arrays: Arrays) -> Array:
-        """By NumPy."""
         return _computed(self.geometry(problem), arrays)
 
     def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
-        """The same of the magnitudes."""
+        """The same convolution of the magnitudes."""
         return _computed(self.geometry(problem), _magnitudes(arrays))
 
     def tolerance(self, problem: Problem) -> Tolerance:
-        """Sums of so many products, as in a matrix product."""
+        """The bound of a sum of products, as in a matrix product."""
         geometry = self.geometry(problem)
         length = {
             "result": geometry.group_c * geometry.taps,
@@ -217,7 +219,7 @@ class Convolution:
         return Tolerance(product_factor(problem.dtype, length))
 
     def check_elements(self, problem: Problem) -> int:
-        """The padded image, and a tap's part of it by groups; each of values and of magnitudes."""
+        """The padded image and the part of one tap, each for values and magnitudes."""
         geometry = self.geometry(problem)
         padded = prod(max(axis.padded, axis.pad + axis.image) for axis in geometry.axes)
         return 2 * geometry.n * geometry.c * padded
@@ -225,13 +227,13 @@ class Convolution:
     # Checking large results
 
     def can_project(self, problem: Problem) -> bool:
-        """Where a group has many channels to project, and a part can be computed by itself."""
+        """Whether groups have many channels to project and a part can be computed alone."""
         geometry = self.geometry(problem)
         many = _columns(geometry) >= _PROJECTED_COLUMNS
         return many and (geometry.groups == 1 or geometry.n > 1 or geometry.wanted == "filter")
 
     def as_matrix(self, problem: Problem, result: Array) -> Array:
-        """Channels of a group are the columns."""
+        """A matrix whose columns are the channels of a group."""
         geometry = self.geometry(problem)
         if geometry.wanted == "filter":
             grouped = result.reshape(geometry.groups, geometry.group_k, -1)
@@ -250,7 +252,7 @@ class Convolution:
     def sampled(
         self, problem: Problem, arrays: Arrays, rng: np.random.Generator
     ) -> Sequence[Sample]:
-        """One image of several, or some channels."""
+        """One image, if there are several, or else some channels."""
         geometry = self.geometry(problem)
         if geometry.n > 1 and geometry.wanted != "filter":
             place, part, some = _one_image(geometry, arrays, rng)
@@ -260,12 +262,12 @@ class Convolution:
 
 
 Part = tuple[tuple[Any, ...], Geometry, dict[str, Array]]
-"""Where in the output it lies, and the convolution that computes it alone."""
+"""An index of the output, and the geometry and inputs that compute only this part."""
 
 
 def _computed(geometry: Geometry, arrays: Arrays) -> Array:
     first, second = (arrays[tensor.name] for tensor in geometry.inputs)
-    return compute(geometry, first, second)
+    return convolve(geometry, first, second)
 
 
 def _magnitudes(arrays: Arrays) -> dict[str, Array]:
@@ -281,7 +283,7 @@ def _channel_axis(geometry: Geometry) -> int:
 
 
 def _projected(geometry: Geometry, arrays: Arrays, vectors: Array) -> Array:
-    """The operand that has the projected channels becomes one with fewer of them."""
+    """Project the channels of one operand, then convolve with fewer channels."""
     count, groups = vectors.shape[1], geometry.groups
     role: Role = "result" if geometry.wanted == "filter" else "filter"
     array = arrays[geometry.name(role)]
@@ -315,7 +317,7 @@ def _one_image(geometry: Geometry, arrays: Arrays, rng: np.random.Generator) -> 
 
 
 def _some_channels(geometry: Geometry, arrays: Arrays, rng: np.random.Generator) -> Part:
-    """Some of the output's channels; they belong to one group."""
+    """Some channels of the output, all in one group."""
     group = int(rng.integers(geometry.groups))
     chosen = {
         "c": _chosen(geometry.group_c, rng, geometry.wanted in ("image", "filter")),
@@ -323,7 +325,7 @@ def _some_channels(geometry: Geometry, arrays: Arrays, rng: np.random.Generator)
     }
     c, k = (group * geometry.group_c + chosen["c"], group * geometry.group_k + chosen["k"])
     axis = 1 + geometry.spatial if geometry.channels_last else 1
-    # In the filter, channels of the image are counted within their group.
+    # In the filter, channels of the image are numbered within their group.
     parts: dict[Role, list[tuple[int, Any]]] = {
         "image": [(axis, c)],
         "result": [(axis, k)],
@@ -345,7 +347,7 @@ def _some_channels(geometry: Geometry, arrays: Arrays, rng: np.random.Generator)
 
 
 def _chosen(count: int, rng: np.random.Generator, sampled: bool) -> npt.NDArray[np.int64]:
-    """The first channel, the last and some between; or all of them."""
+    """The first, the last and some other channels; all if not `sampled`."""
     if not sampled:
         return np.arange(count)
     between = rng.integers(0, count, _SAMPLED_CHANNELS)

@@ -1,68 +1,200 @@
-"""Elementwise operations: ``gelu:4096``, ``add:1024x1024``, ``add:64x128x56x56/y=128x1x1``."""
+"""Elementwise operations: ``gelu:4096``, ``add:1024x1024``, ``add:64x128x56x56/y=128x1x1``.
+
+Operands of different shapes are broadcast as NumPy does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import pi, sqrt
+from itertools import groupby
+from math import pi, prod, sqrt
+from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
 
-from skipjack.core.nest import Call, Load, Nest, Tensor
-from skipjack.core.operation import Array, Arrays, OperationClass, Tolerance
-from skipjack.core.problem import Problem, parse_shape
+from skipjack.core import (
+    Access,
+    Affine,
+    Array,
+    Arrays,
+    Call,
+    Load,
+    Nest,
+    OperationClass,
+    Problem,
+    Scalar,
+    Tensor,
+    Tolerance,
+    excerpt,
+    format_shape,
+    index,
+    parse_shape,
+)
+from skipjack.errors import ProblemError
 from skipjack.operations.attributes import refuse_unknown
-from skipjack.operations.broadcast import broadcast_shape, elementwise_nest, second_shape
 from skipjack.operations.error_function import erf
 
-_PIECE = 1 << 15
-"""Elements of a large array that are computed at a time."""
+# Arrays of different shapes combined element by element, by NumPy's rules.
+#
+# Shapes are aligned at their last axes. If one of them has a size of 1 along an axis, or lacks the
+# axis, its elements are repeated along it. Leading axes of size 1 therefore have no effect and are
+# left out.
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """One axis of the result, or several adjacent ones: its size, and which operands have it.
+
+    An operand that does not have it repeats its elements along it.
+    """
+
+    size: int
+    had_by: tuple[bool, ...]
+
+
+def second_shape(attributes: Mapping[str, str], first: Shape, where: str) -> str:
+    """The canonical text of the attribute ``y``; empty if it equals the main shape.
+
+    `ProblemError` if it is not a shape or cannot be broadcast with the first shape.
+    """
+    if "y" not in attributes:
+        return ""
+    second = without_leading_ones(parse_shape(attributes["y"], where))
+    broadcast_shape(first, second, where)
+    return "" if second == without_leading_ones(first) else format_shape(second)
+
+
+def without_leading_ones(shape: Shape) -> Shape:
+    """The shape without leading axes of size 1, but with at least one axis."""
+    first = next((at for at, size in enumerate(shape) if size != 1), len(shape))
+    return shape[first:] or (1,)
+
+
+def is_padded(actual: Shape, expected: Shape, rank: int) -> bool:
+    """Whether shapes differ only in leading axes of size 1, up to the rank of the result.
+
+    NumPy ignores them. A scalar may also have no axis.
+    """
+    lead = len(actual) - len(expected)
+    if lead < 0:
+        return (1,) * -lead + actual == expected
+    return len(actual) <= rank and actual == (1,) * lead + expected
+
+
+def broadcast_shape(first: Shape, second: Shape, where: str = "") -> Shape:
+    """The shape of the result; `ProblemError` if the shapes cannot be broadcast."""
+    rank = max(len(first), len(second))
+    sizes = []
+    for at, (one, other) in enumerate(zip(*_padded((first, second), rank), strict=True)):
+        if one != other and 1 not in (one, other):
+            shapes = f"{excerpt(format_shape(first))} and {excerpt(format_shape(second))}"
+            raise ProblemError(
+                f"problem {where!r}: shapes {shapes} cannot be broadcast: their sizes along axis "
+                f"{at - rank} are {one} and {other}; sizes must be equal or 1"
+            )
+        sizes.append(max(one, other))
+    return tuple(sizes)
+
+
+def elementwise_nest(inputs: Sequence[Tensor], output: Tensor, body: Scalar) -> Nest:
+    """The nest with as few loops as possible.
+
+    Adjacent axes that behave alike for all operands are merged, so that arrays of one shape take a
+    single flat loop and a bias for each channel of an NCHW array takes three loops.
+    """
+    axes = _merged(_axes([tensor.shape for tensor in inputs], output.shape))
+    loops = [(_loop_name(at), axis.size) for at, axis in enumerate(axes)]
+    own = [
+        [loop for loop, axis in zip(loops, axes, strict=True) if axis.had_by[at]]
+        for at in range(len(inputs))
+    ]
+    return Nest(
+        loops=tuple(loops),
+        inputs=tuple(_access(t.name, having) for t, having in zip(inputs, own, strict=True)),
+        output=_access(output.name, loops),
+        body=body,
+    )
+
+
+def _padded(shapes: Sequence[Shape], rank: int) -> list[Shape]:
+    return [(1,) * (rank - len(shape)) + shape for shape in shapes]
+
+
+def _axes(shapes: Sequence[Shape], output: Shape) -> list[_Axis]:
+    """Axes with more than one element; a single axis of size 1 if there are none."""
+    sizes = zip(output, zip(*_padded(shapes, len(output)), strict=True), strict=True)
+    found = [_Axis(size, tuple(own == size for own in owns)) for size, owns in sizes if size > 1]
+    return found or [_Axis(1, (True,) * len(shapes))]
+
+
+def _merged(axes: Sequence[_Axis]) -> list[_Axis]:
+    alike = groupby(axes, key=lambda axis: axis.had_by)
+    return [_Axis(prod(axis.size for axis in group), had_by) for had_by, group in alike]
+
+
+def _loop_name(at: int) -> str:
+    """i, j, k and so on."""
+    letters = ascii_lowercase[ascii_lowercase.index("i") :]
+    return letters[at] if at < len(letters) else f"i{at}"
+
+
+def _access(name: str, loops: Sequence[tuple[str, int]]) -> Access:
+    """Access to an array with one axis for each loop; to a single element without loops."""
+    shape = tuple(size for _, size in loops) or (1,)
+    return Access(Tensor(name, shape), tuple(index(loop) for loop, _ in loops) or (Affine(),))
+
+
+# Elementwise operations: ``gelu:4096``, ``add:1024x1024``, ``add:64x128x56x56/y=128x1x1``.
+
+_CHUNK = 1 << 15
+"""Elements of a large array that are computed at once."""
 
 
 @dataclass(frozen=True)
 class Elementwise:
     """``out = function(x)`` or ``function(x, y)``, element by element.
 
-    The main shape is that of x. The attribute ``y`` is the shape of the second operand where it is
-    another one; the two are broadcast as NumPy does.
+    The main shape is that of x. The attribute ``y`` is the shape of the second operand if it
+    differs; the two are broadcast as NumPy does.
     """
 
     name: str
     function: Callable[..., Any]
-    """NumPy's function; the scalar step of the nest has the operation's name or `step`."""
+    """The function of NumPy; the scalar step of the nest is `step` or has the operation's name."""
     operands: int
     step: str = ""
     domain: tuple[float, float] = (-1.0, 1.0)
     steps: int = 1
-    """Steps of the formula for an element; exp, log, tanh, erf and sqrt count as one each."""
+    """Arithmetic steps for an element; exp, log, tanh, erf and sqrt count as one each."""
     error_eps: float = 2.0
-    """How far a result may be off, in eps of its magnitude."""
+    """The error bound of a result, in eps of its magnitude."""
     relative: bool = False
-    """Errors are in proportion to the result alone, however small it is."""
+    """Whether errors are proportional to the result, however small it is."""
     vector: bool = False
-    """The second operand is a vector ``v`` along the last axis of x, whatever the shape."""
+    """Whether the second operand is a vector ``v`` along the last axis of x."""
 
     operation_class: OperationClass = "vector"
     dtypes = ("f32", "f64", "f16", "bf16")
 
     @property
     def example(self) -> str:
-        """A short key."""
         return f"{self.name}:1024x1024"
 
     def check(
         self, shape: tuple[int, ...], attributes: Mapping[str, str], where: str
     ) -> tuple[tuple[str, str], ...]:
-        """Any shape; ``y`` for two operands, left out where it is the shape of x."""
+        """Any shape; ``y`` for two operands, omitted if it is the shape of x."""
         chosen = self.operands == 2 and not self.vector
         refuse_unknown(attributes, ("y",) if chosen else (), where)
         second = second_shape(attributes, shape, where)
         return (("y", second),) if second else ()
 
     def inputs(self, problem: Problem) -> tuple[Tensor, ...]:
-        """x, and y or v for two operands."""
         x = Tensor("x", problem.shape)
         if self.operands == 1:
             return (x,)
@@ -72,7 +204,7 @@ class Elementwise:
         return x, Tensor("y", parse_shape(second, problem.key) if second else problem.shape)
 
     def output(self, problem: Problem) -> Tensor:
-        """The shape that the operands have together."""
+        """An array of the broadcast shape of the operands."""
         x, *others = self.inputs(problem)
         shape = x.shape
         for other in others:
@@ -80,45 +212,45 @@ class Elementwise:
         return Tensor("out", shape)
 
     def nest(self, problem: Problem) -> Nest:
-        """One loop for every run of axes that all operands treat alike."""
+        """One loop for every run of axes that behave alike for all operands."""
         loads = tuple(Load(operand) for operand in range(self.operands))
         body = Call(self.step or self.name, loads)
         return elementwise_nest(self.inputs(problem), self.output(problem), body)
 
     def flops(self, problem: Problem) -> int:
-        """Steps of the formula as one writes it, not of the code that computes exp and the like."""
+        """Steps of the formula; exp and the like count as one, however they are computed."""
         return self.steps * self.output(problem).size
 
     def reference(self, problem: Problem, arrays: Arrays) -> Array:
-        """NumPy's own function, which broadcasts; large arrays of one shape in pieces.
+        """The function of NumPy, which broadcasts; large arrays of one shape in chunks.
 
-        Functions of several steps would send whole arrays through memory for each.
+        Otherwise functions of several steps would stream whole arrays through memory each time.
         """
         inputs = [arrays[tensor.name] for tensor in self.inputs(problem)]
         size = inputs[0].size
-        if size <= _PIECE or len({array.shape for array in inputs}) > 1:
+        if size <= _CHUNK or len({array.shape for array in inputs}) > 1:
             whole: Array = self.function(*inputs)
             return whole
         flat = [array.reshape(-1) for array in inputs]
         result = np.empty(inputs[0].shape, inputs[0].dtype)
-        for start in range(0, size, _PIECE):
-            piece = slice(start, start + _PIECE)
+        for start in range(0, size, _CHUNK):
+            piece = slice(start, start + _CHUNK)
             result.reshape(-1)[piece] = self.function(*(array[piece] for array in flat))
         return result
 
     def numpy_call(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
-        """NumPy's function on these arrays."""
+        """The function of NumPy on these arrays."""
         inputs = [arrays[tensor.name] for tensor in self.inputs(problem)]
         return partial(self.function, *inputs, out=arrays["out"])
 
     def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
-        """The result's own size and, for sums, the operands': cancellation loses no more."""
+        """The magnitude of the result and, for sums, of the operands, which bounds cancellation."""
         inputs = [arrays[tensor.name] for tensor in self.inputs(problem)]
         scale: Array = self.scale(self.reference(problem, arrays), inputs)
         return scale
 
     def scale(self, result: Any, inputs: Sequence[Any]) -> Any:
-        """The magnitude from the result and the operands, of NumPy or of another library."""
+        """The magnitude from the result and the operands, which may be of any array library."""
         scale = abs(result)
         if not self.relative:
             for one in inputs:
@@ -128,8 +260,8 @@ class Elementwise:
     def tolerance(self, problem: Problem) -> Tolerance:
         """By default one rounding, and one for the conversion of the reference.
 
-        For a function without an exact method it is the error of the better implementations that
-        are compared, NumPy's among them, and not only of the generated code.
+        For a function without a correctly rounded method it is the error of good implementations,
+        including that of NumPy, and not only of the generated code.
         """
         return Tolerance(self.error_eps)
 
@@ -197,7 +329,7 @@ ELEMENTWISE = (
     Elementwise("rsqrt", _rsqrt, 1, domain=(0.1, 10.0), steps=2, relative=True),
     Elementwise("sigmoid", _sigmoid, 1, domain=(-8.0, 8.0), steps=4, error_eps=6.0, relative=True),
     Elementwise("silu", _silu, 1, domain=(-8.0, 8.0), steps=4, error_eps=6.0, relative=True),
-    # Left of 0 these are the small difference of large terms: their errors go with the input.
+    # For negative x these are small differences of large terms: errors scale with the input.
     Elementwise("gelu", _gelu, 1, domain=(-5.0, 5.0), steps=5, error_eps=4.0),
     Elementwise("gelu_tanh", _gelu_tanh, 1, domain=(-5.0, 5.0), steps=9, error_eps=4.0),
 )

@@ -1,14 +1,14 @@
-"""The error function: NumPy has none.
+"""The error function, which NumPy lacks.
 
-``erf(x) / x`` as a quotient of polynomials in ``x**2``, lowest power first, by element type. The
-coefficients are printed by ``bench/fit_polynomials.py``; generated code uses them as well.
+``erf(x) / x`` is a quotient of polynomials in ``x**2``, lowest power first, by element type. The
+coefficients come from ``bench/fit_polynomials.py``; generated code uses them as well.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from skipjack.core.operation import Array
+from skipjack.core import Array
 
 Polynomial = tuple[float, ...]
 Quotient = tuple[Polynomial, Polynomial]
@@ -54,14 +54,14 @@ ERF: dict[str, Quotient] = {
         ),
     ),
 }
-"""Numerator and denominator. A comment gives the largest relative error of the fit itself."""
+"""Numerator and denominator. The comments give the largest relative error of the fit."""
 
 ERF_ONE = {"f32": 4.2, "f64": 6.1}
-"""Here erf rounds to 1 and the quotient is just above it."""
+"""From this argument on, erf rounds to 1; the quotient is slightly above it."""
 
 
 def erf(x: Array, out: Array | None = None) -> Array:
-    """The error function in the precision of x, with whole-array steps."""
+    """The error function in the precision of x."""
     if x.dtype.itemsize < 4:  # too narrow for the coefficients
         wide = erf(x.astype(np.float32))
         if out is None:

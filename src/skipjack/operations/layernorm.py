@@ -2,8 +2,8 @@
 
 ``layernorm:4096x1024`` gives the normalised rows; with ``mode=train`` also the mean and the inverse
 standard deviation of each, as ``aten::native_layer_norm`` does. ``layernorm_backward:4096x1024``
-gives the gradients of x, gamma and beta from these, as ``aten::native_layer_norm_backward`` does.
-Statistics of 16-bit arrays are in float32.
+computes the gradients of x, gamma and beta from these, as ``aten::native_layer_norm_backward``
+does. Statistics of 16-bit arrays are in float32.
 """
 
 from __future__ import annotations
@@ -15,14 +15,27 @@ from typing import Any
 
 import numpy as np
 
-from skipjack.core.dtypes import DTYPES
-from skipjack.core.nest import Accumulator, Call, Load, Tensor
-from skipjack.core.operation import Array, Arrays, Tolerance, TorchFunction
-from skipjack.core.problem import Problem, shown
-from skipjack.core.program import ColumnSum, GroupResult, RowProgram, Statistic, View
+from skipjack.core import (
+    DTYPES,
+    Accumulator,
+    Array,
+    Arrays,
+    Call,
+    ColumnSum,
+    GroupResult,
+    Load,
+    Problem,
+    RowProgram,
+    Statistic,
+    Tensor,
+    Tolerance,
+    TorchFunction,
+    View,
+    excerpt,
+)
 from skipjack.errors import ProblemError
 from skipjack.operations.attributes import positive_number, refuse_unknown
-from skipjack.operations.moments import Moments, normalized, one_pass, over, two_pass
+from skipjack.operations.moments import Moments, mean_of_sum, normalized_value, one_pass, two_pass
 from skipjack.operations.normalization import RowOperation
 
 _X = Load(0)
@@ -37,28 +50,24 @@ def _of_rows(name: str, problem: Problem) -> Tensor:
 
 
 class _SeveralOutputs(RowOperation):
-    """Operations on rows with further outputs, all of which NumPy computes at once."""
+    """Operations on rows with several outputs, which NumPy computes together."""
 
     def write(self, problem: Problem, arrays: Arrays, out: Array) -> None:
-        """The main output."""
         self._write(problem, arrays, out)
 
     @abstractmethod
     def _write(self, problem: Problem, arrays: Arrays, out: Array) -> dict[str, Array]:
-        """By NumPy: the main output into `out`, the others given back."""
+        """Compute the main output into `out` with NumPy; returns the other outputs."""
 
     @abstractmethod
     def magnitudes(self, problem: Problem, arrays: Arrays) -> Arrays:
-        """Of all outputs."""
+        """Scales of the rounding errors of all outputs."""
 
     def references(self, problem: Problem, arrays: Arrays) -> Arrays:
-        """All outputs by NumPy."""
         out = np.empty_like(arrays["x"])
         return {"out": out, **self._write(problem, arrays, out)}
 
     def numpy_call(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
-        """The same on these arrays."""
-
         def call() -> None:
             for name, values in self._write(problem, arrays, arrays["out"]).items():
                 arrays[name][...] = values
@@ -66,7 +75,6 @@ class _SeveralOutputs(RowOperation):
         return call
 
     def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
-        """Of the main output."""
         return self.magnitudes(problem, arrays)["out"]
 
 
@@ -81,23 +89,23 @@ class LayerNorm(_SeveralOutputs):
     def check(
         self, shape: tuple[int, ...], attributes: Mapping[str, str], where: str
     ) -> tuple[tuple[str, str], ...]:
-        """``eps``, and ``mode`` where it is not ``infer``."""
+        """``eps``, and ``mode`` if it is not ``infer``."""
         refuse_unknown(attributes, ("eps", "mode"), where)
         eps = positive_number(attributes, "eps", self.eps, where)
         mode = attributes.get("mode", "infer")
         if mode not in _MODES:
             raise ProblemError(
-                f"problem {where!r}: mode is one of {', '.join(_MODES)}, {shown(mode)!r} is none"
+                f"problem {where!r}: mode is {excerpt(mode)!r}; it must be {' or '.join(_MODES)}"
             )
         return (("eps", eps), ("mode", mode)) if mode == "train" else (("eps", eps),)
 
     def outputs(self, problem: Problem) -> tuple[Tensor, ...]:
-        """The normalised rows, and in training what their gradient needs."""
+        """The normalised rows, and in training the statistics for their gradient."""
         saved = _SAVED if _is_training(problem) else ()
         return self.output(problem), *(_of_rows(name, problem) for name in saved)
 
     def programs(self, problem: Problem) -> Mapping[str, RowProgram]:
-        """Two passes for the statistics, or one."""
+        """Programs with two passes for the statistics, or one."""
         columns, eps = problem.shape[-1], float(problem.attribute("eps"))
         x = self.inputs(problem)[0]
         some = tuple(View(x, columns, offset=at) for at in (0, columns // 2, columns - 1))
@@ -111,7 +119,7 @@ class LayerNorm(_SeveralOutputs):
             name: self._program(
                 problem,
                 by.statistics,
-                normalized(_X, by, Load(1), Load(2)),
+                normalized_value(_X, by, Load(1), Load(2)),
                 further,
                 tuple(map(GroupResult, saved, (by.mean, by.scale))),
             )
@@ -119,9 +127,9 @@ class LayerNorm(_SeveralOutputs):
         }
 
     def _write(self, problem: Problem, arrays: Arrays, out: Array) -> dict[str, Array]:
-        """Normalise; gives the mean and the inverse deviation of each row.
+        """Normalise; returns the mean and the inverse deviation of each row.
 
-        One temporary array for the squares, as in `np.var`.
+        Takes one temporary array for the squares, as `np.var` does.
         """
         x = arrays["x"]
         mean = x.mean(axis=-1, keepdims=True)
@@ -136,7 +144,7 @@ class LayerNorm(_SeveralOutputs):
         return {tensor.name: values.reshape(tensor.shape) for tensor, values in saved}
 
     def magnitudes(self, problem: Problem, arrays: Arrays) -> Arrays:
-        """The terms; a mean is off in proportion to the magnitudes that it is over."""
+        """The magnitudes of the terms; the error of a mean scales with its elements."""
         x, eps = arrays["x"], float(problem.attribute("eps"))
         size = np.abs(x).mean(axis=-1, keepdims=True)
         invstd = 1 / np.sqrt(x.var(axis=-1, keepdims=True) + eps)
@@ -147,7 +155,7 @@ class LayerNorm(_SeveralOutputs):
         return {"out": scale, **{one.name: values.reshape(one.shape) for one, values in saved}}
 
     def torch_function(self, torch: Any, problem: Problem) -> TorchFunction:
-        """``layer_norm``, or ``aten::native_layer_norm`` where the statistics are saved."""
+        """``layer_norm``, or ``aten::native_layer_norm`` if the statistics are saved."""
         row, eps = list(problem.shape[-1:]), float(problem.attribute("eps"))
         if not _is_training(problem):
             normed = torch.nn.functional.layer_norm
@@ -164,7 +172,6 @@ class LayerNorm(_SeveralOutputs):
     def torch_magnitude(
         self, torch: Any, problem: Problem, inputs: Mapping[str, Any], reference: Any
     ) -> Any:
-        """As `magnitude`."""
         x = inputs["x"]
         centred = (x - x.mean(-1, keepdim=True)).abs() + x.abs().mean(-1, keepdim=True)
         deviation = (x.var(-1, correction=0, keepdim=True) + float(problem.attribute("eps"))).sqrt()
@@ -180,9 +187,9 @@ def _is_training(problem: Problem) -> bool:
 
 
 class LayerNormBackward(_SeveralOutputs):
-    """Gradients of `LayerNorm` from what its training saves: of x by rows, of vectors by columns.
+    """Gradients of `LayerNorm` from the saved statistics: of x by rows, of vectors by columns.
 
-    With ``g = dy * gamma`` and ``n = (x - mean) * invstd`` that of x is
+    With ``g = dy * gamma`` and ``n = (x - mean) * invstd`` the gradient of x is
     ``invstd * (g - mean(g) - n * mean(g * n))``; those of gamma and beta are the sums of ``dy * n``
     and of dy over all rows.
     """
@@ -191,7 +198,7 @@ class LayerNormBackward(_SeveralOutputs):
     gpu_gradients = "layernorm"
     whole = ("dy", "x")
     vectors = ("gamma",)
-    # An inverse standard deviation is among the inputs.
+    # Positive, as an inverse standard deviation is among the inputs.
     domain = (0.25, 1.75)
     steps = 14
 
@@ -206,13 +213,13 @@ class LayerNormBackward(_SeveralOutputs):
         return self.output(problem), *(Tensor(name, row) for name in ("dgamma", "dbeta"))
 
     def programs(self, problem: Problem) -> Mapping[str, RowProgram]:
-        """Both sums of a row in one pass, then its elements and those of the columns."""
+        """Both sums of a row in one pass, then its elements and the sums of the columns."""
         rows, columns = prod(problem.shape[:-1]), problem.shape[-1]
         dy, x, gamma, mean, invstd = (Load(operand) for operand in range(5))
         scaled, centred = Call("mul", (dy, gamma)), Call("sub", (x, mean))
         total, projection = Accumulator("total"), Accumulator("projection")
-        factor = Call("mul", (over(projection, columns), Call("square", (invstd,))))
-        straight = Call("sub", (scaled, over(total, columns)))
+        factor = Call("mul", (mean_of_sum(projection, columns), Call("square", (invstd,))))
+        straight = Call("sub", (scaled, mean_of_sum(total, columns)))
         across = Call("sub", (straight, Call("mul", (centred, factor))))
         out, dgamma, dbeta = self.outputs(problem)
         of_rows = _SAVED
@@ -242,7 +249,6 @@ class LayerNormBackward(_SeveralOutputs):
         return {"plain": program}
 
     def _write(self, problem: Problem, arrays: Arrays, out: Array) -> dict[str, Array]:
-        """With two temporary arrays."""
         dy, invstd = arrays["dy"], _column(arrays["invstd"], problem)
         above = tuple(range(dy.ndim - 1))
         normal = (arrays["x"] - _column(arrays["mean"], problem)) * invstd
@@ -257,7 +263,7 @@ class LayerNormBackward(_SeveralOutputs):
         return {"dgamma": dgamma, "dbeta": dy.sum(axis=above)}
 
     def magnitudes(self, problem: Problem, arrays: Arrays) -> Arrays:
-        """The same formulas with nothing subtracted but the mean."""
+        """The same formulas with magnitudes; only the mean is still subtracted."""
         dy, invstd = np.abs(arrays["dy"]), np.abs(_column(arrays["invstd"], problem))
         above = tuple(range(dy.ndim - 1))
         normal = np.abs(arrays["x"] - _column(arrays["mean"], problem)) * invstd
@@ -274,7 +280,7 @@ class LayerNormBackward(_SeveralOutputs):
 
         def backward(t: Mapping[str, Any]) -> dict[str, Any]:
             saved = (t[name].reshape(ones) for name in _SAVED)
-            # The last but one is beta, of which only the type is looked at.
+            # The last but one is beta, of which PyTorch uses only the type.
             args = (t["dy"], t["x"], row, *saved, t["gamma"], t["gamma"], [True, True, True])
             return dict(zip(("out", "dgamma", "dbeta"), native(*args), strict=True))
 
@@ -287,7 +293,7 @@ class LayerNormBackward(_SeveralOutputs):
 
 
 def _column(values: Array, problem: Problem) -> Array:
-    """What belongs to the rows, to be broadcast against their elements."""
+    """Values of the rows, in a shape that broadcasts with their elements."""
     return values.reshape(*problem.shape[:-1], 1)
 
 

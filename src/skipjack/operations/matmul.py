@@ -1,6 +1,6 @@
-"""``matmul:MxNxK`` and ``bmm:BxMxNxK``: matrix products, plain or with what usually surrounds them.
+"""``matmul:MxNxK`` and ``bmm:BxMxNxK``: matrix products, plain or with a common epilogue.
 
-``out = act(alpha * A B + beta * c + bias)``. Attributes, each left out at its default: ``ta=1`` and
+``out = act(alpha * A B + beta * c + bias)``. Attributes, all optional: ``ta=1`` and
 ``tb=1`` for operands that are stored transposed, ``alpha`` and ``beta`` (which adds an input `c`),
 ``bias=1`` (an input with one element for each column), ``act`` for an activation.
 """
@@ -14,24 +14,29 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from skipjack.core.nest import (
+from skipjack.core import (
     Access,
     Accumulator,
     Affine,
+    Array,
+    Arrays,
     Call,
     Constant,
     Load,
     Nest,
+    OperationClass,
+    Problem,
+    Sample,
     Scalar,
     Tensor,
+    Tolerance,
+    excerpt,
     index,
 )
-from skipjack.core.operation import Array, Arrays, OperationClass, Sample, Tolerance
-from skipjack.core.problem import Problem, shown
 from skipjack.errors import ProblemError
 from skipjack.operations.attributes import refuse_unknown, require_rank
 from skipjack.operations.elementwise import ELEMENTWISE
-from skipjack.operations.product_rounding import product_factor
+from skipjack.operations.error_bounds import product_factor
 
 ACTIVATIONS = {
     operation.name: operation
@@ -44,8 +49,8 @@ _PLAIN = {"ta": "0", "tb": "0", "alpha": "1", "beta": "0", "bias": "0", "act": "
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """A problem's attributes, read."""
+class MatmulAttributes:
+    """The attributes of a problem, parsed."""
 
     ta: bool
     tb: bool
@@ -55,8 +60,8 @@ class Settings:
     act: str
 
     @classmethod
-    def of(cls, problem: Problem) -> Settings:
-        """From the problem, defaults filled in."""
+    def of(cls, problem: Problem) -> MatmulAttributes:
+        """The attributes of the problem, completed with defaults."""
         found = {**_PLAIN, **dict(problem.attributes)}
         return cls(
             found["ta"] == "1",
@@ -69,13 +74,13 @@ class Settings:
 
     @property
     def plain(self) -> bool:
-        """Just the product, both operands as they are."""
-        return self == Settings(False, False, 1.0, 0.0, False, "none")
+        """Whether it is just the product, without transposed operands."""
+        return self == MatmulAttributes(False, False, 1.0, 0.0, False, "none")
 
 
 @dataclass(frozen=True)
 class Matmul:
-    """Matrix product, or a batch of them."""
+    """A matrix product, or a batch of them."""
 
     name: str = "matmul"
     batched: bool = False
@@ -86,13 +91,12 @@ class Matmul:
 
     @property
     def example(self) -> str:
-        """A short key."""
         return "bmm:16x128x128x64" if self.batched else "matmul:192x192x192"
 
     def check(
         self, shape: tuple[int, ...], attributes: Mapping[str, str], where: str
     ) -> tuple[tuple[str, str], ...]:
-        """Three sizes, or four with the batch; attributes at their defaults are left out."""
+        """Three sizes, or four with the batch; attributes with default values are omitted."""
         form = "bmm:BxMxNxK" if self.batched else "matmul:MxNxK"
         require_rank(shape, 4 if self.batched else 3, form, where)
         refuse_unknown(attributes, _NAMES, where)
@@ -111,9 +115,9 @@ class Matmul:
         return Tensor(name, (*lead, rows, columns), dtype)
 
     def inputs(self, problem: Problem) -> tuple[Tensor, ...]:
-        """A and B as stored, then c and the bias where the problem has them."""
+        """A and B as stored, then c and the bias if the problem has them."""
         _, m, n, k = self.sizes(problem)
-        settings = Settings.of(problem)
+        settings = MatmulAttributes.of(problem)
         a = self._tensor("a", problem, *((k, m) if settings.ta else (m, k)))
         b = self._tensor("b", problem, *((n, k) if settings.tb else (k, n)))
         wide = _result_dtype(problem)
@@ -122,14 +126,13 @@ class Matmul:
         return (a, b, *c, *bias)
 
     def output(self, problem: Problem) -> Tensor:
-        """The product."""
         _, m, n, _ = self.sizes(problem)
         return self._tensor("out", problem, m, n, _result_dtype(problem))
 
     def nest(self, problem: Problem) -> Nest:
-        """``out[m,n] += a[m,k] * b[k,n]``, and the rest as the epilogue."""
+        """``out[m,n] += a[m,k] * b[k,n]``, followed by the epilogue."""
         batch, m, n, k = self.sizes(problem)
-        settings = Settings.of(problem)
+        settings = MatmulAttributes.of(problem)
         a, b, *extras = self.inputs(problem)
         lead: tuple[Affine, ...] = (index("b"),) if self.batched else ()
 
@@ -152,8 +155,8 @@ class Matmul:
         )
 
     def epilogue(self, problem: Problem) -> Scalar:
-        """What is done to a sum; `c` and the bias are operands 2 and on."""
-        settings = Settings.of(problem)
+        """The expression applied to each sum; `c` and the bias are operands from 2 on."""
+        settings = MatmulAttributes.of(problem)
         names = [tensor.name for tensor in self.inputs(problem)]
         value: Scalar = Accumulator()
         if settings.alpha != 1.0:
@@ -171,14 +174,14 @@ class Matmul:
         return 2 * batch * m * n * k
 
     def reference(self, problem: Problem, arrays: Arrays) -> Array:
-        """NumPy's product, and the rest as a user would write it."""
+        """The product with NumPy, and the epilogue as a user would write it."""
         out = np.empty(self.output(problem).shape, arrays["a"].dtype)
         self.numpy_call(problem, {**arrays, "out": out})()
         return out
 
     def numpy_call(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
-        """NumPy's product on these arrays, and the rest in place."""
-        settings, out = Settings.of(problem), arrays["out"]
+        """The product with NumPy on these arrays, and the epilogue in place."""
+        settings, out = MatmulAttributes.of(problem), arrays["out"]
         a = arrays["a"].swapaxes(-1, -2) if settings.ta else arrays["a"]
         b = arrays["b"].swapaxes(-1, -2) if settings.tb else arrays["b"]
         product = partial(np.matmul, a, b, out=out)
@@ -192,31 +195,31 @@ class Matmul:
         return call
 
     def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
-        """|A| |B|, the classical bound of a dot product's rounding error, and what is added."""
-        settings = Settings.of(problem)
+        """|A| |B|, the classical bound of the rounding error, plus those of added terms."""
+        settings = MatmulAttributes.of(problem)
         sizes = {name: np.abs(array) for name, array in arrays.items()}
         a = sizes["a"].swapaxes(-1, -2) if settings.ta else sizes["a"]
         b = sizes["b"].swapaxes(-1, -2) if settings.tb else sizes["b"]
         return self._scaled(settings, np.matmul(a, b), sizes)
 
-    def _scaled(self, settings: Settings, product: Array, sizes: Arrays) -> Array:
+    def _scaled(self, settings: MatmulAttributes, product: Array, sizes: Arrays) -> Array:
         scale = abs(settings.alpha) * product
         if settings.beta:
             scale = scale + abs(settings.beta) * sizes["c"]
         return scale + sizes["bias"] if settings.bias else scale
 
     def tolerance(self, problem: Problem) -> Tolerance:
-        """K roundings stay within K eps |A||B| in any order, and rarely pass sqrt(K).
+        """K roundings stay within K eps |A||B| in any order, and rarely exceed sqrt(K).
 
-        An activation's slope is at most about one, and its own error is a few eps of its result.
+        The slope of an activation is at most about 1, and its own error is a few eps of its result.
         """
         _, _, _, k = self.sizes(problem)
-        own = 0.0 if Settings.of(problem).act == "none" else 12.0
+        own = 0.0 if MatmulAttributes.of(problem).act == "none" else 12.0
         return Tolerance(product_factor(problem.dtype, k, own))
 
     def can_project(self, problem: Problem) -> bool:
-        """Only a plain product of two matrices is linear in a vector from the right."""
-        return not self.batched and Settings.of(problem).plain
+        """Whether it is a plain product of two matrices, which is linear."""
+        return not self.batched and MatmulAttributes.of(problem).plain
 
     def project(
         self, problem: Problem, arrays: Arrays, vectors: Array
@@ -227,13 +230,12 @@ class Matmul:
         return exact, scale
 
     def as_matrix(self, problem: Problem, result: Array) -> Array:
-        """It is one."""
         return result
 
     def sampled(
         self, problem: Problem, arrays: Arrays, rng: np.random.Generator
     ) -> Sequence[Sample]:
-        """The first row, the last, and some between, whole."""
+        """The first, the last and some other rows, complete."""
         count = arrays["a"].shape[0]
         rows = np.unique(np.r_[0, count - 1, rng.integers(0, count, _SAMPLED_ROWS)])
         some = arrays["a"][rows]
@@ -241,12 +243,12 @@ class Matmul:
 
 
 def _result_dtype(problem: Problem) -> str:
-    """Of what is not multiplied; 8 bits are too few for sums."""
+    """The dtype of the result and added terms; 8 bits are too few for sums."""
     return "f16" if problem.dtype in ("f8e4m3", "f8e5m2") else ""
 
 
-def _finish(settings: Settings, arrays: Arrays, out: Array) -> None:
-    """What surrounds a product, in place."""
+def _finish(settings: MatmulAttributes, arrays: Arrays, out: Array) -> None:
+    """Apply the epilogue of a product in place."""
     if settings.alpha != 1.0:
         out *= out.dtype.type(settings.alpha)
     if settings.beta:
@@ -258,16 +260,16 @@ def _finish(settings: Settings, arrays: Arrays, out: Array) -> None:
 
 
 def _checked(name: str, text: str, where: str) -> str:
-    """An attribute in its canonical text."""
+    """The canonical text of an attribute."""
     if name in ("ta", "tb", "bias"):
         if text not in ("0", "1"):
-            raise ProblemError(f"problem {where!r}: {name} is 0 or 1, not {shown(text)!r}")
+            raise ProblemError(f"problem {where!r}: {name} is {excerpt(text)!r}; it must be 0 or 1")
         return text
     if name == "act":
         if text != "none" and text not in ACTIVATIONS:
             known = ", ".join(sorted(ACTIVATIONS))
             raise ProblemError(
-                f"problem {where!r}: no activation {shown(text)!r}, known are {known}"
+                f"problem {where!r}: unknown activation {excerpt(text)!r}; choose from {known}"
             )
         return text
     try:
@@ -275,8 +277,8 @@ def _checked(name: str, text: str, where: str) -> str:
     except ValueError:
         value = float("nan")
     if not np.isfinite(value):
-        raise ProblemError(f"problem {where!r}: {name} must be a number, not {shown(text)!r}")
-    value += 0.0  # -0 and 0 are one problem
+        raise ProblemError(f"problem {where!r}: {name} is {excerpt(text)!r}; it must be a number")
+    value += 0.0  # -0 and 0 are the same problem
     return f"{value:g}" if float(f"{value:g}") == value else repr(value)
 
 

@@ -1,16 +1,15 @@
-"""Mean and variance of a group, and the normalisation by them, as parts of a row program."""
+"""Mean and variance of a group, and normalisation by them, as parts of row programs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from skipjack.core.nest import Accumulator, Call, Constant, Scalar
-from skipjack.core.program import Statistic
+from skipjack.core import Accumulator, Call, Constant, Scalar, Statistic
 
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """How a mean, a variance and a scale, ``1 / sqrt(variance + eps)``, come about."""
+    """Expressions for a mean, a variance and a scale, ``1 / sqrt(variance + eps)``."""
 
     mean: Scalar
     variance: Scalar
@@ -19,12 +18,12 @@ class Moments:
 
     @property
     def scale(self) -> Scalar:
-        """One over the standard deviation."""
+        """The inverse standard deviation."""
         return Call("rsqrt", (Call("add", (self.variance, Constant(self.eps))),))
 
 
 def two_pass(x: Scalar, count: int, eps: float) -> Moments:
-    """The mean, then the variance from differences to it."""
+    """The mean, then the variance from the differences to it."""
     mean = Accumulator("mean")
     squares = Call("square", (Call("sub", (x, mean)),))
     statistics = mean_of("mean", x, count), mean_of("variance", squares, count)
@@ -32,15 +31,15 @@ def two_pass(x: Scalar, count: int, eps: float) -> Moments:
 
 
 def one_pass(x: Scalar, some: tuple[Scalar, Scalar, Scalar], count: int, eps: float) -> Moments:
-    """Both from differences to the middle one of three elements of the group, summed together.
+    """Both from differences to the median of three elements of the group, in one pass.
 
-    With that element k standard deviations from the mean, ``1 + k**2`` times as much is lost as in
-    two passes. As a rule k is about 1; that two of three are far out is rare.
+    If that element is k standard deviations from the mean, the rounding error is ``1 + k**2`` times
+    that of two passes. Usually k is about 1; two of three elements are rarely far from the mean.
     """
     middle = _middle(*some)
     away = Call("sub", (x, middle))
     shift = Accumulator("shift")
-    variance = Call("sub", (over(Accumulator(), count), Call("square", (shift,))))
+    variance = Call("sub", (mean_of_sum(Accumulator(), count), Call("square", (shift,))))
     positive = Call("max", (variance, Constant(0.0)))
     statistics = (
         mean_of("shift", away, count),
@@ -55,16 +54,16 @@ def _middle(one: Scalar, two: Scalar, three: Scalar) -> Scalar:
 
 
 def mean_of(name: str, body: Scalar, count: int) -> Statistic:
-    """The mean of a body over a group of so many elements."""
-    return Statistic(name, "sum", body, over(Accumulator(), count))
+    """The mean of a body over a group of `count` elements."""
+    return Statistic(name, "sum", body, mean_of_sum(Accumulator(), count))
 
 
-def normalized(x: Scalar, moments: Moments, gamma: Scalar, beta: Scalar) -> Scalar:
+def normalized_value(x: Scalar, moments: Moments, gamma: Scalar, beta: Scalar) -> Scalar:
     """``(x - mean) * (gamma * scale) + beta``."""
     factor = Call("mul", (gamma, moments.scale))
     return Call("add", (Call("mul", (Call("sub", (x, moments.mean)), factor)), beta))
 
 
-def over(total: Scalar, count: int) -> Scalar:
-    """A sum of so many as their mean."""
+def mean_of_sum(total: Scalar, count: int) -> Scalar:
+    """The mean of `count` values from their sum."""
     return Call("mul", (total, Constant(1.0 / count)))

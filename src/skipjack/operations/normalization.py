@@ -1,8 +1,6 @@
-"""Normalisations of each row, which is the last axis: ``softmax:256x512``, ``rmsnorm:4096x1024``.
+"""Normalizations of each row, which is the last axis, and their gradients.
 
-Every one needs a statistic of the row before it can write an element of it, so each is a program
-of several passes over a row. A pass over what the caches hold costs no memory traffic: the bytes of
-a run are those of every array once.
+``softmax:256x512``, ``rmsnorm:4096x1024``, ``softmax_backward:256x512``.
 """
 
 from __future__ import annotations
@@ -15,44 +13,63 @@ from typing import Any
 
 import numpy as np
 
-from skipjack.core.nest import Accumulator, Call, Constant, Load, Scalar, Tensor
-from skipjack.core.operation import Array, Arrays, OperationClass, Tolerance, TorchFunction
-from skipjack.core.problem import Problem
-from skipjack.core.program import GroupResult, RowProgram, Statistic, View
+from skipjack.core import (
+    Accumulator,
+    Array,
+    Arrays,
+    Call,
+    Constant,
+    GroupResult,
+    Load,
+    OperationClass,
+    Problem,
+    RowProgram,
+    Scalar,
+    Statistic,
+    Tensor,
+    Tolerance,
+    TorchFunction,
+    View,
+)
 from skipjack.operations.attributes import positive_number, refuse_unknown
+
+# Normalisations of each row, which is the last axis: ``softmax:256x512``, ``rmsnorm:4096x1024``.
+#
+# All need a statistic of the row before they can write its elements, so each is a program of
+# several passes over a row. A pass over cached data causes no memory traffic, so that the bytes of
+# a run are those of every array once.
 
 _X = Load(0)
 
 
 class RowOperation(ABC):
-    """What they share: arrays of any rank, their last axis the rows, perhaps vectors along it."""
+    """Base class: arrays of any rank, whose last axis is a row, and optional vectors along it."""
 
     operation_class: OperationClass = "vector"
     dtypes = ("f32", "f64", "f16", "bf16")
     name: str
     domain = (-1.0, 1.0)
     whole: tuple[str, ...] = ("x",)
-    """Inputs of the problem's shape."""
+    """Inputs with the shape of the problem."""
     vectors: tuple[str, ...] = ()
-    """Further inputs, each of one row's length."""
+    """Further inputs, each with the length of a row."""
     eps = 0.0
-    """Default of the attribute of this name; without one there is no such attribute."""
+    """Default of the attribute ``eps``; 0 if the operation does not have it."""
     steps: int
-    """Arithmetic steps for each element, exp and the like counted as one."""
+    """Arithmetic steps for each element; exp and the like count as one."""
     gpu_rows = ""
-    """The ``NAME`` by which the Triton kernels for rows compute it; empty where none does."""
+    """The ``NAME`` under which Triton kernels for rows compute it, or empty."""
     gpu_gradients = ""
     """The module of Triton kernels for gradients that also sum over rows, or empty."""
 
     @property
     def example(self) -> str:
-        """A short key."""
         return f"{self.name}:4096x1024"
 
     def check(
         self, shape: tuple[int, ...], attributes: Mapping[str, str], where: str
     ) -> tuple[tuple[str, str], ...]:
-        """Any shape; ``eps`` where a variance is divided by."""
+        """Any shape; ``eps`` if a variance is divided by."""
         if not self.eps:
             refuse_unknown(attributes, (), where)
             return ()
@@ -60,7 +77,7 @@ class RowOperation(ABC):
         return (("eps", positive_number(attributes, "eps", self.eps, where)),)
 
     def inputs(self, problem: Problem) -> tuple[Tensor, ...]:
-        """The arrays, then vectors along their last axis."""
+        """The arrays, then the vectors."""
         row = problem.shape[-1:]
         return (
             *(Tensor(name, problem.shape) for name in self.whole),
@@ -68,26 +85,23 @@ class RowOperation(ABC):
         )
 
     def output(self, problem: Problem) -> Tensor:
-        """As the arrays."""
         return Tensor("out", problem.shape)
 
     def flops(self, problem: Problem) -> int:
-        """Steps of the formula for each element; what is done once for a row is left out."""
+        """Arithmetic per element; work that is done once for a row does not count."""
         return self.steps * prod(problem.shape)
 
     def reference(self, problem: Problem, arrays: Arrays) -> Array:
-        """The result by NumPy."""
         out = np.empty_like(arrays[self.whole[0]])
         self.write(problem, arrays, out)
         return out
 
     def numpy_call(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
-        """The same on these arrays."""
         return partial(self.write, problem, arrays, arrays["out"])
 
     @abstractmethod
     def write(self, problem: Problem, arrays: Arrays, out: Array) -> None:
-        """The result by NumPy, into `out`."""
+        """Compute the result with NumPy into `out`."""
 
     def _program(
         self,
@@ -129,20 +143,20 @@ class Softmax(RowOperation):
     steps = 5
 
     def programs(self, problem: Problem) -> Mapping[str, RowProgram]:
-        """The largest, the sum, the quotient; the exponential stands in the last two passes."""
+        """The maximum, the sum, the quotient; the last two passes compute the exponential."""
         share = Statistic("share", "sum", _POWER, Call("reciprocal", (Accumulator(),)))
         body = Call("mul", (_POWER, Accumulator("share")))
         return {"plain": self._program(problem, (_LARGEST, share), body)}
 
     def write(self, problem: Problem, arrays: Arrays, out: Array) -> None:
-        """Exponentials and quotients where the result belongs."""
+        """Exponentials and quotients are computed in place of the result."""
         x = arrays["x"]
         np.subtract(x, x.max(axis=-1, keepdims=True), out=out)
         np.exp(out, out=out)
         out /= out.sum(axis=-1, keepdims=True)
 
     def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
-        """The result, and more of it the further exponents are from 0: exp multiplies errors."""
+        """Grows with the distance of exponents from 0, as exp amplifies errors."""
         result = self.reference(problem, arrays)
         distance = arrays["x"].max(axis=-1, keepdims=True) - arrays["x"]
         spread = np.sum(result * distance, axis=-1, keepdims=True)
@@ -156,7 +170,6 @@ class Softmax(RowOperation):
     def torch_magnitude(
         self, torch: Any, problem: Problem, inputs: Mapping[str, Any], reference: Any
     ) -> Any:
-        """As `magnitude`."""
         distance = inputs["x"].amax(-1, keepdim=True) - inputs["x"]
         spread = (reference * distance).sum(-1, keepdim=True)
         return reference * (1.0 + distance + spread)
@@ -174,13 +187,13 @@ class LogSoftmax(RowOperation):
     steps = 5
 
     def programs(self, problem: Problem) -> Mapping[str, RowProgram]:
-        """The largest, the logarithm of the sum, the difference."""
+        """The maximum, the logarithm of the sum, the difference."""
         total = Statistic("log_sum", "sum", _POWER, Call("log", (Accumulator(),)))
         body = Call("sub", (_SHIFTED, Accumulator("log_sum")))
         return {"plain": self._program(problem, (_LARGEST, total), body)}
 
     def write(self, problem: Problem, arrays: Arrays, out: Array) -> None:
-        """One temporary array for the exponentials."""
+        """Takes one temporary array for the exponentials."""
         x = arrays["x"]
         np.subtract(x, x.max(axis=-1, keepdims=True), out=out)
         out -= np.log(np.exp(out).sum(axis=-1, keepdims=True))
@@ -199,7 +212,6 @@ class LogSoftmax(RowOperation):
     def torch_magnitude(
         self, torch: Any, problem: Problem, inputs: Mapping[str, Any], reference: Any
     ) -> Any:
-        """As `magnitude`."""
         distance = inputs["x"].amax(-1, keepdim=True) - inputs["x"]
         return 1.0 + distance + torch.exp(-distance).sum(-1, keepdim=True).log()
 
@@ -226,7 +238,7 @@ class RmsNorm(RowOperation):
         return {"plain": self._program(problem, (statistic,), body)}
 
     def write(self, problem: Problem, arrays: Arrays, out: Array) -> None:
-        """The squares stand where the result will."""
+        """The squares are computed in place of the result."""
         x = arrays["x"]
         np.square(x, out=out)
         mean = out.mean(axis=-1, keepdims=True)
@@ -234,7 +246,7 @@ class RmsNorm(RowOperation):
         out *= arrays["gamma"]
 
     def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
-        """The result itself: nothing is subtracted."""
+        """The magnitude of the result, as nothing is subtracted."""
         return np.abs(self.reference(problem, arrays))
 
     def torch_function(self, torch: Any, problem: Problem) -> TorchFunction:
@@ -246,7 +258,6 @@ class RmsNorm(RowOperation):
     def torch_magnitude(
         self, torch: Any, problem: Problem, inputs: Mapping[str, Any], reference: Any
     ) -> Any:
-        """As `magnitude`."""
         return reference.abs()
 
     def tolerance(self, problem: Problem) -> Tolerance:
@@ -255,3 +266,103 @@ class RmsNorm(RowOperation):
 
 
 NORMALIZATIONS = (Softmax(), LogSoftmax(), RmsNorm())
+
+
+# Gradients of normalisations of rows: ``softmax_backward:256x512``.
+#
+# ``dy`` is the gradient of the normalisation's result; ``out`` is that of its input. In PyTorch
+# ``softmax_backward`` and ``logsoftmax_backward`` are ``aten::_softmax_backward_data`` and
+# ``aten::_log_softmax_backward_data`` along the last axis, which take the result y, not the input.
+
+_DY, _Y = Load(0), Load(1)
+_TOTAL = Accumulator("total")
+
+
+class SoftmaxBackward(RowOperation):
+    """``y * (dy - sum(dy * y))`` along the last axis."""
+
+    name = gpu_rows = "softmax_backward"
+    whole = ("dy", "y")
+    steps = 4
+
+    def programs(self, problem: Problem) -> Mapping[str, RowProgram]:
+        """The sum, then every element."""
+        total = Statistic("total", "sum", Call("mul", (_DY, _Y)))
+        body = Call("mul", (_Y, Call("sub", (_DY, _TOTAL))))
+        return {"plain": self._program(problem, (total,), body)}
+
+    def write(self, problem: Problem, arrays: Arrays, out: Array) -> None:
+        """The products are computed in place of the result."""
+        dy, y = arrays["dy"], arrays["y"]
+        np.multiply(dy, y, out=out)
+        np.subtract(dy, out.sum(axis=-1, keepdims=True), out=out)
+        out *= y
+
+    def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
+        """The same formula with magnitudes and without subtraction."""
+        dy, y = np.abs(arrays["dy"]), np.abs(arrays["y"])
+        scale: Array = y * (dy + (dy * y).sum(axis=-1, keepdims=True))
+        return scale
+
+    def torch_function(self, torch: Any, problem: Problem) -> TorchFunction:
+        """The function that autograd calls for ``torch.softmax``."""
+        backward = torch.ops.aten._softmax_backward_data
+        return lambda t: {"out": backward(t["dy"], t["y"], -1, t["dy"].dtype)}
+
+    def torch_magnitude(
+        self, torch: Any, problem: Problem, inputs: Mapping[str, Any], reference: Any
+    ) -> Any:
+        dy, y = inputs["dy"].abs(), inputs["y"].abs()
+        return y * (dy + (dy * y).sum(-1, keepdim=True))
+
+    def tolerance(self, problem: Problem) -> Tolerance:
+        """A sum of products, a difference and a product."""
+        return Tolerance(4.0 + 2.0 * problem.shape[-1] ** 0.5)
+
+
+class LogSoftmaxBackward(RowOperation):
+    """``dy - exp(y) * sum(dy)`` along the last axis."""
+
+    name = gpu_rows = "logsoftmax_backward"
+    whole = ("dy", "y")
+    # Logarithms of probabilities are negative; a gradient has either sign.
+    domain = (-6.0, 1.0)
+    steps = 4
+
+    def programs(self, problem: Problem) -> Mapping[str, RowProgram]:
+        """The sum, then every element."""
+        total = Statistic("total", "sum", _DY)
+        body = Call("sub", (_DY, Call("mul", (Call("exp", (_Y,)), _TOTAL))))
+        return {"plain": self._program(problem, (total,), body)}
+
+    def write(self, problem: Problem, arrays: Arrays, out: Array) -> None:
+        """The exponentials are computed in place of the result."""
+        dy = arrays["dy"]
+        np.exp(arrays["y"], out=out)
+        out *= dy.sum(axis=-1, keepdims=True)
+        np.subtract(dy, out, out=out)
+
+    def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
+        """Both terms; the error of an exponential grows with the exponent."""
+        dy, y = np.abs(arrays["dy"]), arrays["y"]
+        share = np.exp(y) * (1.0 + np.abs(y))
+        scale: Array = dy + share * dy.sum(axis=-1, keepdims=True)
+        return scale
+
+    def torch_function(self, torch: Any, problem: Problem) -> TorchFunction:
+        """The function that autograd calls for ``torch.log_softmax``."""
+        backward = torch.ops.aten._log_softmax_backward_data
+        return lambda t: {"out": backward(t["dy"], t["y"], -1, t["dy"].dtype)}
+
+    def torch_magnitude(
+        self, torch: Any, problem: Problem, inputs: Mapping[str, Any], reference: Any
+    ) -> Any:
+        dy, y = inputs["dy"].abs(), inputs["y"]
+        return dy + y.exp() * (1.0 + y.abs()) * dy.sum(-1, keepdim=True)
+
+    def tolerance(self, problem: Problem) -> Tolerance:
+        """A sum, an exponential, a product and a difference."""
+        return Tolerance(6.0 + 2.0 * problem.shape[-1] ** 0.5)
+
+
+ROW_GRADIENTS = (SoftmaxBackward(), LogSoftmaxBackward())

@@ -11,19 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from skipjack.core.nest import (
+from skipjack.core import (
     Access,
     Accumulator,
+    Array,
+    Arrays,
     Call,
     Constant,
     Load,
     Nest,
+    OperationClass,
+    Problem,
     Scalar,
     Tensor,
+    Tolerance,
+    excerpt,
     index,
 )
-from skipjack.core.operation import Array, Arrays, OperationClass, Tolerance
-from skipjack.core.problem import Problem, shown
 from skipjack.errors import ProblemError
 from skipjack.operations.attributes import refuse_unknown
 
@@ -39,16 +43,16 @@ def _as_it_is(count: int) -> Scalar:
 
 @dataclass(frozen=True)
 class Reduce:
-    """The sum, largest, mean and the like over some axes; the others remain, in order."""
+    """The sum, maximum, mean and the like over some axes; the others remain in order."""
 
     name: str
     reduction: str
     function: Callable[..., Any]
-    """NumPy's function of an array, ``axis`` and ``out``."""
+    """Function of NumPy with the parameters ``axis`` and ``out``."""
     body: Scalar = _ELEMENT
-    """What is reduced, for each element."""
+    """The expression for each element that is reduced."""
     epilogue: Callable[[int], Scalar] = _as_it_is
-    """What becomes of the reduced value, from the number of elements that went into it."""
+    """Maps the number of reduced elements to an expression of the reduced value."""
     steps: int = 1
     """Arithmetic steps for each element."""
     domain: tuple[float, float] = (-1.0, 1.0)
@@ -58,13 +62,12 @@ class Reduce:
 
     @property
     def example(self) -> str:
-        """A short key."""
         return f"{self.name}:4096x1024/axis=1"
 
     def check(
         self, shape: tuple[int, ...], attributes: Mapping[str, str], where: str
     ) -> tuple[tuple[str, str], ...]:
-        """``axis`` is a list of axes, negative ones from the end, or ``all``, the default."""
+        """``axis`` lists axes, negative ones counted from the end, or is ``all``, the default."""
         refuse_unknown(attributes, ("axis",), where)
         text = attributes.get("axis", "all")
         if text == "all":
@@ -73,18 +76,18 @@ class Reduce:
         for part in text.split(","):
             if not _AXIS.fullmatch(part):
                 raise ProblemError(
-                    f"problem {where!r}: {shown(part)!r} is not an axis number; "
+                    f"problem {where!r}: {excerpt(part)!r} is not an axis number; "
                     "write axis=0 or axis=0,2 or axis=all"
                 )
             axis = int(part)
             if not -len(shape) <= axis < len(shape):
                 raise ProblemError(
-                    f"problem {where!r}: no axis {axis} in a shape of {len(shape)} axes; they are "
-                    f"0 to {len(shape) - 1}, or -{len(shape)} to -1 from the end"
+                    f"problem {where!r}: axis {axis} is out of range; "
+                    f"the axes are 0 to {len(shape) - 1}, or -{len(shape)} to -1 from the end"
                 )
             if axis % len(shape) in chosen:
                 raise ProblemError(
-                    f"problem {where!r}: axis {axis} stands there twice; name each axis once"
+                    f"problem {where!r}: axis {axis} is given twice; give each axis once"
                 )
             chosen.add(axis % len(shape))
         return (("axis", ",".join(map(str, sorted(chosen)))),)
@@ -94,17 +97,16 @@ class Reduce:
         return tuple(int(part) for part in problem.attribute("axis").split(","))
 
     def inputs(self, problem: Problem) -> tuple[Tensor, ...]:
-        """One array."""
         return (Tensor("x", problem.shape),)
 
     def output(self, problem: Problem) -> Tensor:
-        """The axes that remain; a full reduction leaves one element."""
+        """An array of the remaining axes; one element after a full reduction."""
         reduced = self.axes(problem)
         kept = tuple(size for axis, size in enumerate(problem.shape) if axis not in reduced)
         return Tensor("out", kept or (1,))
 
     def nest(self, problem: Problem) -> Nest:
-        """Neighbouring axes of one kind become one loop: ``i`` loops remain, ``r`` loops reduce."""
+        """Adjacent axes of one kind become one loop: ``i`` loops remain, ``r`` loops reduce."""
         groups = self._groups(problem)
         loops = tuple((name, size) for name, size, _ in groups)
         kept = [(name, size) for name, size, reduced in groups if not reduced]
@@ -121,11 +123,11 @@ class Reduce:
         )
 
     def _groups(self, problem: Problem) -> list[tuple[str, int, bool]]:
-        """Runs of neighbouring axes that are all reduced or all kept, as (loop, size, reduced)."""
+        """Runs of adjacent axes that are all reduced or all kept, as (loop, size, reduced)."""
         reduced_axes = self.axes(problem)
         axes = [(size, at in reduced_axes) for at, size in enumerate(problem.shape)]
         if any(size > 1 and reduced for size, reduced in axes):
-            # An axis of one element keeps nothing apart.
+            # An axis of size 1 does not separate its neighbours.
             axes = [(size, reduced) for size, reduced in axes if size > 1]
         groups: list[tuple[str, int, bool]] = []
         for size, reduced in axes:
@@ -137,22 +139,20 @@ class Reduce:
         return groups
 
     def flops(self, problem: Problem) -> int:
-        """The steps for each element read."""
         return self.steps * prod(problem.shape)
 
     def reference(self, problem: Problem, arrays: Arrays) -> Array:
-        """NumPy's own function."""
         result = self.function(arrays["x"], axis=self.axes(problem))
         return np.reshape(result, self.output(problem).shape)
 
     def numpy_call(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
-        """NumPy's function on these arrays."""
+        """The function of NumPy on these arrays."""
         axes, out = self.axes(problem), arrays["out"]
         target = out if len(axes) < len(problem.shape) else out.reshape(())
         return partial(self.function, arrays["x"], axis=axes, out=target)
 
     def magnitude(self, problem: Problem, arrays: Arrays) -> Array:
-        """The same over magnitudes; of extremes the largest, since the smallest may be 0."""
+        """The same over magnitudes; for min and max the maximum, as the minimum may be 0."""
         function = np.max if self.exact else self.function
         sizes = function(np.abs(arrays["x"]), axis=self.axes(problem))
         return np.reshape(sizes, self.output(problem).shape)
@@ -163,7 +163,7 @@ class Reduce:
         return self.reduction in ("max", "min")
 
     def tolerance(self, problem: Problem) -> Tolerance:
-        """A sum of n values; an extreme is exact but for the conversion of the reference."""
+        """The error of a sum; min and max are exact except for converting the reference."""
         if self.exact:
             return Tolerance(1.0)
         return Tolerance(4.0 + 2.0 * (prod(problem.shape) / self.output(problem).size) ** 0.5)
@@ -178,7 +178,7 @@ def _root(count: int) -> Scalar:
 
 
 def _sumsq(x: Array, axis: Sequence[int], out: Array | None = None) -> Array:
-    """Without an array for the squares; where all is summed, BLAS is three times as fast."""
+    """Without an array for the squares; for a full sum, BLAS is three times as fast."""
     every = list(range(x.ndim))
     kept = [at for at in every if at not in axis]
     if kept:
@@ -196,7 +196,7 @@ def _norm(x: Array, axis: Sequence[int], out: Array | None = None) -> Array:
 
 
 def _absmax(x: Array, axis: Sequence[int], out: Array | None = None) -> Array:
-    """By two passes without an array for the magnitudes, which are faster than one with it."""
+    """Two passes without an array of magnitudes, which are faster than one pass with it."""
     low = np.min(x, axis=tuple(axis))
     high = np.asarray(np.max(x, axis=tuple(axis), out=out))
     result: Array = np.maximum(high, np.negative(low), out=high)
@@ -205,7 +205,7 @@ def _absmax(x: Array, axis: Sequence[int], out: Array | None = None) -> Array:
 
 _SQUARE = Call("mul", (_ELEMENT, _ELEMENT))
 _NEAR_ONE = (1 - 2.0**-7, 1 + 2.0**-7 + 2.0**-14 / 3)
-"""Logarithms of numbers from here have a mean of 0, so that long products stay in range."""
+"""Logarithms of numbers in this range have a mean of 0, so that long products do not overflow."""
 
 REDUCTIONS = (
     Reduce("sum", "sum", np.sum),

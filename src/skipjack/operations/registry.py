@@ -1,4 +1,4 @@
-"""The known operations by name, and the way from a problem's text to a checked problem."""
+"""The registry of operations by name, and the parser of problems."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, TypeGuard, get_args
 
 import numpy as np
 
-from skipjack.core.dtypes import DTYPES, listed
-from skipjack.core.membership import called, check_members
-from skipjack.core.nest import Tensor
-from skipjack.core.operation import (
+from skipjack.core import (
+    DTYPES,
     Arrays,
     DirectCall,
     Directed,
@@ -22,86 +20,94 @@ from skipjack.core.operation import (
     Operation,
     OperationClass,
     PaddedCheck,
+    Problem,
     ProgramOperation,
     Projectable,
     SeveralOutputs,
+    Tensor,
     TorchMagnitude,
+    check_members,
+    excerpt,
+    listed,
+    parse_shape,
+    plugin_label,
+    split_key,
 )
-from skipjack.core.problem import Problem, parse_shape, shown, split_key
-from skipjack.errors import ForeignError, ProblemError, UsageError, blaming
+from skipjack.errors import ForeignError, ProblemError, UsageError, foreign_code
 
 if TYPE_CHECKING:
-    from skipjack.entry_points import EntryPoints
+    from skipjack.plugins import EntryPoints
 
 _MAX_ELEMENTS = 2**48
-"""More than any memory holds; keeps sizes far from 64-bit overflow."""
+"""Exceeds any memory, and keeps sizes far from 64-bit overflow."""
 _SHOWN = 30
-"""Names in a message."""
+"""Maximum number of names in a message."""
 
 _FAMILIES = {
-    "matmul:PRODUCTS": "matmul bmm",
-    "elementwise:ELEMENTWISE": (
+    "skipjack.operations.matmul:PRODUCTS": "matmul bmm",
+    "skipjack.operations.elementwise:ELEMENTWISE": (
         "add sub mul div maximum minimum bias scale neg abs square sqrt reciprocal relu exp log "
         "tanh erf rsqrt sigmoid silu gelu gelu_tanh"
     ),
-    "activation_gradients:ACTIVATION_GRADIENTS": (
+    "skipjack.operations.activation_gradients:ACTIVATION_GRADIENTS": (
         "relu_backward sigmoid_backward tanh_backward silu_backward gelu_backward "
         "gelu_tanh_backward"
     ),
-    "reduce:REDUCTIONS": "sum mean prod max min absmax sumsq norm",
-    "normalization:NORMALIZATIONS": "softmax logsoftmax rmsnorm",
-    "layernorm:LAYERNORMS": "layernorm layernorm_backward",
-    "row_gradients:ROW_GRADIENTS": "softmax_backward logsoftmax_backward",
-    "batchnorm:BATCHNORMS": "batchnorm",
-    "convolution:CONVOLUTIONS": "conv2d conv3d conv_transpose2d conv_transpose3d",
+    "skipjack.operations.reduce:REDUCTIONS": "sum mean prod max min absmax sumsq norm",
+    "skipjack.operations.normalization:NORMALIZATIONS": "softmax logsoftmax rmsnorm",
+    "skipjack.operations.layernorm:LAYERNORMS": "layernorm layernorm_backward",
+    "skipjack.operations.normalization:ROW_GRADIENTS": "softmax_backward logsoftmax_backward",
+    "skipjack.operations.batchnorm:BATCHNORMS": "batchnorm",
+    "skipjack.operations.convolution:CONVOLUTIONS": (
+        "conv2d conv3d conv_transpose2d conv_transpose3d"
+    ),
 }
-"""Tuples of operations as ``module:NAME`` of this package, and the names of those in each. A module
-is loaded when one of its operations is asked for."""
+"""Tuples of operations as ``module:NAME``, and the names of the operations in each. A module is
+loaded when one of its operations is first used."""
 _known: dict[str, Operation | str] = {
     name: family for family, names_ in _FAMILIES.items() for name in names_.split()
 }
-"""Operations of others, and the families of ours."""
+"""Registered operations, and the families of built-in ones."""
 
 _PROTOCOLS = (
     *(NestOperation, ProgramOperation, SeveralOutputs, LetteredShape),
     *(DirectCall, TorchMagnitude, PaddedCheck, Projectable),
 )
-"""Whose methods an operation has, or may have; the first two extend `Operation`."""
+"""Protocols whose methods an operation may have; the first two extend `Operation`."""
 
 
 def register(operation: Operation) -> None:
-    """Add an operation, so that its name can start a problem's key."""
-    from skipjack.core.guarding import guard
-    from skipjack.core.naming import check_new_name
+    """Register an operation, so that keys of problems can use its name."""
+    from skipjack.core import check_new_name, guard_methods
 
     check_members("operation", operation, Operation)
     check_new_name("operation", operation.name, _known)
     _check_values(operation)
-    guard("operation", operation, _PROTOCOLS)
+    guard_methods("operation", operation, _PROTOCOLS)
     _known[operation.name] = operation
 
 
-def _held(name: str) -> object | None:
+def _known_operation(name: str) -> object | None:
     return _known.get(name)
 
 
 def _add_installed(name: str, found: object) -> None:
-    from skipjack.entry_points import named_instance
+    from skipjack.plugins import named_instance
 
     register(named_instance("operation", name, found))
 
 
 @functools.cache
 def installed() -> EntryPoints:
-    """Plug-ins of other distributions; a hit of the bank loads nothing of this."""
-    from skipjack.entry_points import EntryPoints
+    """Plug-ins of other distributions, which a hit in the bank does not load."""
+    from skipjack.plugins import EntryPoints
 
-    return EntryPoints("operation", "skipjack.operations", _held, _add_installed)
+    return EntryPoints("operation", "skipjack.operations", _known_operation, _add_installed)
 
 
 def _check_values(operation: Operation) -> None:
-    this = called("operation", operation)
-    with blaming(this):
+    this = plugin_label("operation", operation)
+    with foreign_code(this):
         classed, dtypes = operation.operation_class, tuple(operation.dtypes)
         low, high = operation.domain
         known = bool(dtypes) and all(dtype in DTYPES for dtype in dtypes)
@@ -111,50 +117,51 @@ def _check_values(operation: Operation) -> None:
     if not known:
         raise UsageError(f"{this}: dtypes are {dtypes!r}; choose from {', '.join(DTYPES)}")
     if not ordered:
-        raise UsageError(f"{this}: domain is {operation.domain!r}; give a least and a most value")
+        raise UsageError(
+            f"{this}: domain is {operation.domain!r}; give finite bounds, the lower one first"
+        )
 
 
 def comes_with_skipjack(name: str) -> bool:
-    """Whether the operation of this name is ours and not of a plug-in."""
+    """Whether the operation is built in and not of a plug-in."""
     return isinstance(_known.get(name), str)
 
 
 def names() -> list[str]:
-    """All known operations, sorted."""
+    """The names of all operations, sorted."""
     installed().load_all()
     return sorted(_known)
 
 
 def is_known(name: str) -> bool:
-    """Whether `get` finds it; other distributions are looked at if it is not ours."""
+    """Whether `get` finds it; searches other distributions if it is not built in."""
     if name not in _known:
         installed().load(name)
     return name in _known
 
 
 def get(name: str) -> Operation:
-    """The operation of this name; `ProblemError` with the closest match if there is none."""
+    """The operation with this name; `ProblemError` suggests the closest name."""
     if not is_known(name):
-        from skipjack.core.naming import closest
+        from skipjack.core import closest_names
 
-        close = closest(shown(name), names())
+        close = closest_names(excerpt(name), names())
         hint = f"did you mean {close[0]}?" if close else _some_names()
-        raise ProblemError(f"unknown operation {shown(name)!r}: {hint}")
+        raise ProblemError(f"unknown operation {excerpt(name)!r}: {hint}")
     known = _known[name]
     return _of_family(known)[name] if isinstance(known, str) else known
 
 
 def _some_names() -> str:
-    """As many as a message has room for."""
     every = names()
     more = f" and {len(every) - _SHOWN} others" if len(every) > _SHOWN else ""
-    return f"known are {', '.join(every[:_SHOWN])}{more}"
+    return f"choose from {', '.join(every[:_SHOWN])}{more}"
 
 
 @functools.cache
 def _of_family(family: str) -> Mapping[str, Operation]:
     module, _, name = family.partition(":")
-    found = getattr(importlib.import_module(f"skipjack.operations.{module}"), name)
+    found = getattr(importlib.import_module(module), name)
     return {operation.name: operation for operation in found}
 
 
@@ -165,19 +172,19 @@ def parse(
     layout: str | None = None,
     direction: str | None = None,
 ) -> Problem:
-    """The problem that a full key or short form means; the others fill in what it leaves out.
+    """Parse a key or a short form of it; the keyword arguments fill in what it omits.
 
-    A layout or direction is for operations that have several, and says nothing to the others.
+    A layout or direction applies to operations that have several; the others ignore it.
     """
     if not isinstance(text, str):
-        raise ProblemError(f"a problem is a text such as matmul:192x192x192, not {text!r}")
+        raise ProblemError(f"a problem is a string such as matmul:192x192x192, not {text!r}")
     parts = split_key(text)
     operation = get(parts.operation)
-    where = shown(text)
-    asked = {"dtype": dtype}
+    where = excerpt(text)
+    requested = {"dtype": dtype}
     if _is_directed(operation):
-        asked |= {"layout": layout.upper() if layout else None, "direction": direction}
-    chosen = _suffixes(parts.suffixes, operation, asked, where)
+        requested |= {"layout": layout.upper() if layout else None, "direction": direction}
+    chosen = _suffixes(parts.suffixes, operation, requested, where)
     if _is_lettered(operation):
         shape, shape_text = operation.parse_shape(parts.shape, where)
     else:
@@ -190,11 +197,11 @@ def parse(
 
 
 def _suffixes(
-    texts: Sequence[str], operation: Operation, asked: Mapping[str, str | None], where: str
+    texts: Sequence[str], operation: Operation, requested: Mapping[str, str | None], where: str
 ) -> dict[str, str]:
-    """Dtype, layout and direction, from the key and from what was asked for besides."""
-    if len(texts) > len(asked):
-        what = "a dtype" if len(asked) == 1 else "a dtype, a layout and a direction"
+    """Dtype, layout and direction, from the key and from the request."""
+    if len(texts) > len(requested):
+        what = "a dtype" if len(requested) == 1 else "a dtype, a layout and a direction"
         raise ProblemError(
             f"problem {where!r}: {operation.name} takes {what} after the shape and nothing else"
         )
@@ -210,30 +217,31 @@ def _suffixes(
         if not kind and len(known) > 1:
             choices = ", ".join(" or ".join(values) for values in known.values())
             raise UsageError(
-                f"unknown dtype, layout or direction {shown(text)!r} for {operation.name}: "
+                f"unknown dtype, layout or direction {excerpt(text)!r} for {operation.name}: "
                 f"choose {choices}"
             )
         kind = kind or "dtype"
         if kind in found:
-            raise ProblemError(f"problem {where!r} gives a {kind} twice: {shown(text)!r}")
+            raise ProblemError(f"problem {where!r} gives a {kind} twice: {excerpt(text)!r}")
         found[kind] = text
-    for kind, wish in asked.items():
-        if wish and kind in found and found[kind] != wish:
+    for kind, request in requested.items():
+        if request and kind in found and found[kind] != request:
             raise ProblemError(
-                f"problem {where!r} says {shown(found[kind])} but the {kind} asked for is {wish}"
+                f"problem {where!r} says {excerpt(found[kind])} but the {kind} asked for is "
+                f"{request}"
             )
         default = operation.dtypes[0] if kind == "dtype" else known[kind][0]
-        found.setdefault(kind, wish or default)
+        found.setdefault(kind, request or default)
         if kind != "dtype" and found[kind] not in known[kind]:
             raise UsageError(
-                f"unknown {kind} {shown(found[kind])!r} for {operation.name}: "
+                f"unknown {kind} {excerpt(found[kind])!r} for {operation.name}: "
                 f"choose {' or '.join(known[kind])}"
             )
     check_dtype(found["dtype"], operation)
     return found
 
 
-# Asking a protocol takes longer than all else in parsing a key, and its answer is the type's.
+# isinstance with a protocol would take most of the time of parsing a key; its result is cached.
 _conforms: dict[tuple[type, type], bool] = {}
 
 
@@ -257,18 +265,18 @@ def _has_several(operation: Operation) -> TypeGuard[SeveralOutputs]:
 
 
 def check_dtype(dtype: str, operation: Operation) -> str:
-    """The dtype, if the operation can be computed in it."""
+    """The dtype; `UsageError` if the operation does not support it."""
     if dtype not in DTYPES or dtype not in operation.dtypes:
         known = listed(operation.dtypes, "or")
-        order = "; attributes stand before the dtype" if "/" in dtype else ""
+        order = "; attributes come before the dtype" if "/" in dtype else ""
         raise UsageError(
-            f"unknown dtype {shown(dtype)!r} for {operation.name}: choose {known}{order}"
+            f"unknown dtype {excerpt(dtype)!r} for {operation.name}: choose {known}{order}"
         )
     return dtype
 
 
 def outputs(problem: Problem) -> tuple[Tensor, ...]:
-    """All that is written, the main output first."""
+    """All outputs, the main output first."""
     operation = get(problem.operation)
     if _has_several(operation):
         return operation.outputs(problem)
@@ -276,7 +284,7 @@ def outputs(problem: Problem) -> tuple[Tensor, ...]:
 
 
 def references(problem: Problem, arrays: Arrays) -> Arrays:
-    """Each output by name, by NumPy and in the precision of the inputs given."""
+    """Each output by name, computed by NumPy in the precision of the inputs."""
     operation = get(problem.operation)
     if isinstance(operation, SeveralOutputs):
         return _shaped(problem, "references", operation.references(problem, arrays))
@@ -294,14 +302,14 @@ def magnitudes(problem: Problem, arrays: Arrays) -> Arrays:
 
 
 def _shaped(problem: Problem, method: str, found: Arrays) -> Arrays:
-    """What an operation's method gave, if that has the shapes of the outputs."""
+    """The result of a method; `ForeignError` unless it has the shapes of the outputs."""
     for tensor in outputs(problem):
         shape = np.shape(found[tensor.name]) if tensor.name in found else None
         if shape != tensor.shape:
-            given = "nothing" if shape is None else f"an array of shape {shape}"
+            actual = "nothing" if shape is None else f"an array of shape {shape}"
             raise ForeignError(
-                f"{method} of {called('operation', get(problem.operation))} gave {given} for "
-                f"{tensor.name} of {problem.key}, whose shape is {tensor.shape}"
+                f"{method} of {plugin_label('operation', get(problem.operation))} returned "
+                f"{actual} for {tensor.name} of {problem.key}, whose shape is {tensor.shape}"
             )
     return found
 
@@ -312,23 +320,23 @@ def tensors(problem: Problem) -> tuple[Tensor, ...]:
 
 
 def tensor_dtype(problem: Problem, tensor: Tensor) -> str:
-    """The short name of the type that a problem's tensor is stored in."""
+    """The name of the element type in which a tensor of a problem is stored."""
     return tensor.dtype or problem.dtype
 
 
 def bytes_moved(problem: Problem) -> int:
-    """Least traffic of one run: every tensor once."""
+    """Minimum memory traffic of one run: every tensor once."""
     return sum(
         tensor.size * DTYPES[tensor_dtype(problem, tensor)].bytes for tensor in tensors(problem)
     )
 
 
 MEMORY_SHARE = 0.8
-"""Of a device's memory, so much may be taken by `arrays_bytes` where nobody has set it."""
+"""Default share of a device's memory that `arrays_bytes` may take."""
 
 
 def arrays_bytes(problem: Problem) -> int:
-    """Memory that tuning needs: the tensors, and float64 copies for the check."""
+    """Memory for tuning: the tensors, and float64 copies for verification."""
     elements = sum(tensor.size for tensor in tensors(problem))
     operation = get(problem.operation)
     besides = operation.check_elements(problem) if isinstance(operation, PaddedCheck) else 0

@@ -1,7 +1,7 @@
-"""What a plan may say: the commands and what each of them takes.
+"""The commands that a plan may have, and the parameters of each.
 
 The command line describes itself with these (`skipjack.cli.command_book`), so that a plan is
-checked against the very commands that will run.
+checked against the same commands that will run.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class CommandParameter:
     """An option or argument of a command."""
 
     name: str
     """Its key in plans: the long name without dashes, or the argument's name."""
     word: str = ""
-    """As it stands on a command line; empty for an argument."""
+    """The option on a command line; empty for an argument."""
     off_word: str = ""
-    """What turns a flag off, if there is such a word."""
+    """The option that turns a flag off, if there is one."""
     flag: bool = False
     repeatable: bool = False
     width: int = 1
-    """Values that it takes each time."""
+    """How many values it takes each time."""
     required: bool = False
     short: str = ""
     """Its short name without dash, which plans do not use."""
@@ -32,42 +32,42 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """What the command's own parser says about a command line, and about which parameter."""
+    """The complaint of a command's parser about a command line, and the parameter concerned."""
 
     sentence: str
     parameter: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
-    """A command of several words, as ``export find-db``."""
+class PlanCommand:
+    """A command of one or more words, such as ``export find-db``."""
 
     words: tuple[str, ...]
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[CommandParameter, ...]
     parse: Callable[[Sequence[str]], Complaint | None]
-    """Tries the words after the command and starts nothing."""
+    """Checks the arguments of the command, and starts nothing."""
 
     @property
     def name(self) -> str:
-        """The words with blanks between them."""
+        """The words, joined by spaces."""
         return " ".join(self.words)
 
-    def find(self, key: str) -> Parameter | None:
-        """The parameter that a plan's key means."""
+    def find(self, key: str) -> CommandParameter | None:
+        """The parameter for a key of a plan."""
         wanted = spelled(key)
         return next((one for one in self.parameters if one.name == wanted), None)
 
 
-CommandBook = Mapping[str, Command]
+CommandBook = Mapping[str, PlanCommand]
 """Commands by name."""
 
 
 def spelled(key: str) -> str:
-    """Underscores are as good as dashes."""
+    """The key with dashes for underscores: a plan may use either."""
     return key.replace("_", "-")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """``; did you mean X?`` if something known is near, else nothing."""
+    """``; did you mean X?`` if a known word is similar, else an empty text."""
     near = difflib.get_close_matches(word, sorted(known), n=2, cutoff=0.6)
     return f"; did you mean {' or '.join(near)}?" if near else ""

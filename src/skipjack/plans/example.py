@@ -9,16 +9,16 @@ from skipjack.storage import atomic_write
 
 EXAMPLE = """\
 # A cycle of commands: skipjack plan check FILE, then skipjack plan run FILE.
-# Running again goes on behind the last step that finished. Files are named from this file's folder.
+# Running again continues after the last finished step. Paths are relative to this file's folder.
 format: 1
 name: nightly
 
-# For every step that takes such an option and does not say it itself. Values are kept as written:
+# Options for every step that accepts them and does not set them. Values are kept as written:
 # 6.20 stays 6.20, and no stays no.
 defaults:
   label: nightly
 
-# A step is a command with its options by their long names; skipjack COMMAND --help lists them.
+# A step is a command with its options by their long names; see skipjack COMMAND --help.
 steps:
   - import: {list: resnet50, tag: nets, batch: "1", direction: fwd}
 
@@ -42,9 +42,9 @@ steps:
 
 
 def write_example(path: Path) -> None:
-    """Write the example; a file that is there is left alone."""
+    """Write the example; `UsageError` if the file exists."""
     if path.exists():
-        raise UsageError(f"{path} is there already; choose another name")
+        raise UsageError(f"{path} exists already; choose another name")
     if not path.absolute().parent.is_dir():
         raise UsageError(f"cannot write {path}: there is no directory {path.absolute().parent}")
     atomic_write(path, EXAMPLE.encode())

@@ -1,8 +1,4 @@
-"""How far a plan is: a file of JSON lines, one for each thing that happened, only ever added to.
-
-A step counts as done when its line ``finished`` is on disk. One that was begun and has no end was
-killed with its plan, and is run again.
-"""
+"""How far a plan is: a file of JSON lines that only grows, and where the plan continues."""
 
 from __future__ import annotations
 
@@ -20,37 +16,43 @@ from skipjack.errors import (
     NewerFormatError,
     SkipjackError,
     StorageError,
+    UsageError,
 )
-from skipjack.plans.validating import PlannedStep
-from skipjack.reading import Field, read_json
-from skipjack.storage import Clock, FileLock, timestamp, utc_now
-from skipjack.storage.failure import write_failure
+from skipjack.plans.commands import did_you_mean
+from skipjack.plans.validation import PlannedStep
+from skipjack.reading import Field, numbered, read_json
+from skipjack.storage import Clock, FileLock, timestamp, utc_now, write_failure
+
+# How far a plan is: a file of JSON lines, one for each event, to which lines are only added.
+#
+# A step is done once its line ``finished`` is on disk. A step that began and did not end was killed
+# with its plan, and is run again.
 
 FORMAT = 1
 
 
 class Event(StrEnum):
-    """What a line tells."""
+    """The event that a line records."""
 
     BEGUN = "begun"
     FINISHED = "finished"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
     FROM = "from"
-    """The user chose where to go on; what lies before counts as done."""
+    """The user chose where to continue; all steps before count as done."""
     RESTART = "restart"
 
 
 @dataclass(slots=True)
-class History:
-    """What the lines add up to: the last event of each step, by its number."""
+class PlanHistory:
+    """The state after all lines: the last event of each step, by its number."""
 
     last: dict[int, Mapping[str, object]] = field(default_factory=dict)
     done: dict[int, str] = field(default_factory=dict)
-    """Digests of finished steps, as they were then."""
+    """Digests of finished steps, as they were when they finished."""
 
     def take(self, line: Field) -> None:
-        """One more line."""
+        """Add a line."""
         event = line["event"].of(Event)
         if event is Event.RESTART:
             self.last.clear()
@@ -71,8 +73,8 @@ class History:
         self.done = dict(enumerate(digests, start=1))
 
 
-class Progress:
-    """The progress file of a plan; while entered, no other run of the plan can enter."""
+class PlanProgress:
+    """The progress file of a plan; entering it locks out other runs of the plan."""
 
     def __init__(self, path: Path, clock: Clock = utc_now) -> None:
         self.path = path
@@ -80,7 +82,7 @@ class Progress:
         self._lock_path = path.with_name(f".{path.name}.lock")
         self._lock = FileLock(self._lock_path, on_wait=_refuse_to_wait, timeout_s=0.0)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> PlanProgress:
         self._lock.__enter__()
         try:
             self._cut_torn_end()
@@ -96,10 +98,10 @@ class Progress:
         """Whether a process is running the plan now."""
         try:
             descriptor = os.open(self._lock_path, os.O_RDONLY)
-        except OSError:  # nobody ever ran it
+        except OSError:  # it has never been run
             return False
         try:
-            # Let go of at once by closing it; nothing is written, so who holds it stays signed.
+            # Released at once by closing; nothing is written, so the name of a holder stays.
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
@@ -107,27 +109,27 @@ class Progress:
             os.close(descriptor)
         return False
 
-    def history(self) -> History:
-        """What happened so far; a line that a killed run left unfinished is overlooked."""
-        history = History()
+    def history(self) -> PlanHistory:
+        """The events so far; an incomplete line of a killed run is ignored."""
+        history = PlanHistory()
         for number, line in enumerate(_whole(self._read()).splitlines(), start=1):
             try:
                 record = read_json(line)
                 if record["format"].integer() > FORMAT:
                     raise NewerFormatError(
                         f"{self.path}:{number} was written by a newer Skipjack; "
-                        "it was left as it is"
+                        "the file was not changed"
                     )
                 history.take(record)
             except MalformedError as error:
                 raise CorruptFileError(
                     f"{self.path}:{number} is not a line of a plan's progress ({error}); name "
-                    "another file with --progress, or move this one away to begin anew"
+                    "another file with --progress, or move this one away to start over"
                 ) from None
         return history
 
     def step(self, event: Event, step: PlannedStep, **more: int | float | str) -> dict[str, object]:
-        """Keep what happened to a step; returns the line."""
+        """Record an event of a step; returns the line."""
         return self._add(
             {
                 **{"event": event, "step": step.number, "name": step.title},
@@ -136,12 +138,12 @@ class Progress:
         )
 
     def go_on_from(self, step: PlannedStep, before: Sequence[PlannedStep]) -> None:
-        """From now on everything before this step counts as done, as it is written now."""
+        """Record that all steps before this one count as done, as they are written now."""
         digests = [one.digest for one in before]
         self._add({"event": Event.FROM, "step": step.number, "digests": digests})
 
     def restart(self) -> None:
-        """From now on nothing counts as done."""
+        """Record that no step counts as done."""
         self._add({"event": Event.RESTART})
 
     def _add(self, record: dict[str, object]) -> dict[str, object]:
@@ -166,7 +168,7 @@ class Progress:
             raise StorageError(f"cannot read {self.path}: {error.strerror}") from error
 
     def _cut_torn_end(self) -> None:
-        """A line without its end never was on disk as a whole; the next must not join it."""
+        """Remove an incomplete last line, which the next line must not be appended to."""
         data = self._read()
         whole = len(_whole(data))
         if whole != len(data):
@@ -179,4 +181,81 @@ def _whole(data: bytes) -> bytes:
 
 def _refuse_to_wait(sentence: str) -> None:
     holder = sentence.partition(", which ")[2].removesuffix(" holds")
-    raise SkipjackError(f"this plan is running already: {holder}; wait for it, or end it first")
+    raise SkipjackError(f"this plan is already running: {holder}; wait for it, or stop it first")
+
+
+# Where a plan continues, given its history.
+
+
+class StepState(StrEnum):
+    """The state of a step."""
+
+    DONE = "done"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+    RUNNING = "running"
+    CHANGED = "changed"
+    """Done, but its command line has changed since."""
+    DISABLED = "disabled"
+    WAITING = "waiting"
+
+
+_OF_EVENT = {
+    Event.FAILED: StepState.FAILED,
+    Event.INTERRUPTED: StepState.INTERRUPTED,
+    Event.BEGUN: StepState.INTERRUPTED,
+}
+
+
+def state_of_step(step: PlannedStep, history: PlanHistory, *, running: bool = False) -> StepState:
+    """The state of a step; with `running`, a step that has begun is still running."""
+    if not step.enabled:
+        return StepState.DISABLED
+    done = history.done.get(step.number)
+    if done is not None:
+        return StepState.DONE if done == step.digest else StepState.CHANGED
+    last = history.last.get(step.number)
+    if last is None:
+        return StepState.WAITING
+    event = Event(str(last["event"]))
+    if event is Event.BEGUN and running:
+        return StepState.RUNNING
+    return _OF_EVENT.get(event, StepState.WAITING)
+
+
+def to_do(steps: Sequence[PlannedStep], history: PlanHistory) -> tuple[PlannedStep, ...]:
+    """The steps that are left; `UsageError` if finished steps were changed since."""
+    last = max((step.number for step in steps if step.number in history.done), default=0)
+    for step in (step for step in steps if step.enabled and step.number <= last):
+        if step.number not in history.done:
+            raise _stale(step, f"was never run, but step {last} after it was")
+        if state_of_step(step, history) is StepState.CHANGED:
+            raise _stale(step, "was changed after it had finished")
+    return tuple(step for step in steps if step.enabled and step.number > last)
+
+
+def find_step(steps: Sequence[PlannedStep], wanted: str) -> PlannedStep:
+    """The step of this number or name, or the only one with this command."""
+    if wanted.isdecimal():
+        found = [step for step in steps if step.number == int(wanted)]
+    else:
+        found = [step for step in steps if step.name == wanted]
+        found = found or [step for step in steps if step.command == wanted]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        numbers = ", ".join(str(step.number) for step in found)
+        raise UsageError(f"several steps are {wanted!r}; choose one by number: {numbers}")
+    names = [step.name or step.command for step in steps]
+    hint = (
+        did_you_mean(wanted, names)
+        or f"; it has {numbered(len(steps), 'step')}, which skipjack plan show lists"
+    )
+    raise UsageError(f"the plan has no step {wanted!r}{hint}")
+
+
+def _stale(step: PlannedStep, what: str) -> UsageError:
+    return UsageError(
+        f"step {step.number}, {step.title}, {what}; run with --from {step.number} to continue from "
+        "there, or with --restart to start over"
+    )

@@ -17,21 +17,21 @@ from skipjack.errors import MalformedError
 from skipjack.reading.field import Field, described
 
 MAX_BYTES = 64 << 20
-"""Of a document; the largest that we write are the rows of a ledger."""
+"""Size of a document; the largest that Skipjack writes are rows of a ledger."""
 MAX_DEPTH = 64
-"""Levels of lists and objects; ours have about six."""
+"""Levels of lists and objects; those of Skipjack have about six."""
 MAX_DIGITS = 40
-"""Of a whole number in a document: 128 bits. As a float it is finite."""
+"""Digits of a whole number: 128 bits, and finite as a float."""
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
 _DECIMAL = re.compile(
     r"[+-]?(?:[0-9]{1,400}\.?[0-9]{0,400}|\.[0-9]{1,400})(?:[eE][+-]?[0-9]{1,5})?"
 )
 _SHOWN = 40
-_TOO_DEEP = f"this is nested more than {MAX_DEPTH} deep"
+_TOO_DEEP = f"this is nested more than {MAX_DEPTH} levels deep"
 
 Pairs = Callable[[list[tuple[str, Any]]], Any]
-"""Makes an object of its names and values, as `json.loads` has it."""
+"""Makes an object of its names and values, like the hook of `json.loads`."""
 
 
 def read_json(
@@ -42,7 +42,7 @@ def read_json(
     finite: bool = True,
     surrogates: bool = False,
 ) -> Field:
-    """The document of a JSON text, ready to be read field by field; as `parse_json`."""
+    """Parse a JSON text like `parse_json`, to be read field by field."""
     value = parse_json(data, where, most=most, finite=finite, surrogates=surrogates)
     return Field(value, where, finite=finite)
 
@@ -56,11 +56,11 @@ def parse_json(
     finite: bool = True,
     surrogates: bool = False,
 ) -> Any:
-    """As `json.loads`, of what others wrote: bounded and finite, or a `MalformedError`.
+    """Like `json.loads` for untrusted data: bounded and finite, or a `MalformedError`.
 
-    Not `finite`: also the NaN and Infinity that Python writes, for what our own processes tell
-    each other. With `surrogates` a text may have halves of pairs, which stand for bytes that are no
-    UTF-8: such as a name of a file, or a line of a database of others.
+    With `finite` False, NaN and Infinity are allowed, as Python writes them; this is for messages
+    between Skipjack's own processes. With `surrogates`, texts may have lone surrogates, which stand
+    for bytes that are not UTF-8, such as in file names or lines of other programs' databases.
     """
     text = decoded(data, where, most)
     try:
@@ -79,12 +79,12 @@ def parse_json(
 
 
 def read_toml(data: str | bytes, where: str = "", *, most: int = 1 << 20) -> Field:
-    """The document of a TOML text, ready to be read field by field."""
+    """Parse a TOML text like `parse_toml`, to be read field by field."""
     return Field(parse_toml(data, where, most=most), where)
 
 
 def parse_toml(data: str | bytes, where: str = "", *, most: int = 1 << 20) -> dict[str, Any]:
-    """As `tomllib.loads`, bounded and finite, or a `MalformedError`."""
+    """Like `tomllib.loads`, but bounded and finite, or a `MalformedError`."""
     text = decoded(data, where, most)
     try:
         value = tomllib.loads(text, parse_float=_float)
@@ -104,7 +104,7 @@ def parse_toml(data: str | bytes, where: str = "", *, most: int = 1 << 20) -> di
 
 
 def decoded(data: str | bytes, where: str = "", most: int = MAX_BYTES) -> str:
-    """Bytes as UTF-8 text; a text that could not be written as such is refused likewise."""
+    """Bytes as UTF-8 text; also refuses a text that cannot be encoded."""
     if len(data) > most:
         raise _malformed(where, f"this has {len(data)} bytes; at most {most} are read")
     try:
@@ -118,7 +118,7 @@ def decoded(data: str | bytes, where: str = "", most: int = MAX_BYTES) -> str:
 
 
 def file_text(path: Path, where: str = "", most: int = MAX_BYTES) -> str:
-    """The text of a file that may be anything; `OSError` where it cannot be opened."""
+    """The text of an untrusted file; `OSError` if it cannot be opened."""
     with path.open("rb") as file:
         data = file.read(most + 1)
     if len(data) > most:
@@ -127,7 +127,7 @@ def file_text(path: Path, where: str = "", most: int = MAX_BYTES) -> str:
 
 
 def whole_number(text: str, where: str = "") -> int:
-    """An integer in a text: a sign perhaps, ASCII digits, not many."""
+    """An integer in a text: an optional sign and a limited number of ASCII digits."""
     if not _WHOLE.fullmatch(text):
         raise _malformed(where, f"expected a whole number, found {described(text)}")
     return int(text)
@@ -142,7 +142,7 @@ def number(text: str, where: str = "") -> float:
 
 
 class _OddNumberError(ValueError):
-    """Raised by what a parser calls for each number, which does not know where it stands."""
+    """Raised by a parser's callback for numbers, which does not know the position."""
 
     def __init__(self, text: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -168,7 +168,7 @@ def _constant(name: str) -> float:
     raise _OddNumberError(name, f"{name} is not a finite number")
 
 
-# Made once for a way to read: json.loads makes a new one for each text.
+# Created once, as json.loads would create one for each text.
 _FINITE = json.JSONDecoder(parse_float=_float, parse_int=_int, parse_constant=_constant)
 _ANY = json.JSONDecoder(parse_int=_int)
 
@@ -182,7 +182,7 @@ def _decoder(pairs: Pairs | None, finite: bool) -> json.JSONDecoder:
 
 
 def _check(document: object, where: str, surrogates: bool = False) -> None:
-    """Depth, whole numbers (of TOML) and texts of everything in a document, level by level."""
+    """Check depth, whole numbers (of TOML) and texts of a document, level by level."""
     level, depth = [document], 0
     while level:
         below: list[Any] = []
@@ -207,7 +207,7 @@ def _utf8(text: str, where: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise _malformed(where, f"{described(text)} has half of a surrogate pair") from None
+        raise _malformed(where, f"{described(text)} has a lone surrogate") from None
 
 
 def _malformed(where: str, sentence: str) -> MalformedError:
@@ -215,7 +215,7 @@ def _malformed(where: str, sentence: str) -> MalformedError:
 
 
 def _place(where: str, text: str, part: str) -> str:
-    """Where a part of a text stands first."""
+    """The line in which a part of a text occurs first."""
     return _line(where, text, text.count("\n", 0, max(text.find(part), 0)) + 1)
 
 
@@ -226,9 +226,9 @@ def _line(where: str, text: str, line: int) -> str:
 
 
 def open_plain(path: Path) -> int:
-    """A descriptor to read a plain file from; `OSError` if it is anything else.
+    """Open a regular file for reading; `OSError` if it is anything else.
 
-    Without waiting: opening a FIFO takes until somebody writes to it.
+    This does not block on a FIFO, which otherwise waits for a writer.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
     mode = os.fstat(descriptor).st_mode
@@ -241,6 +241,6 @@ def open_plain(path: Path) -> int:
 
 
 def read_plain(path: Path) -> bytes:
-    """All of a plain file; `OSError` if it is anything else."""
+    """The contents of a regular file; `OSError` if it is anything else."""
     with os.fdopen(open_plain(path), "rb") as file:
         return file.read()

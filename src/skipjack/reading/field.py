@@ -1,4 +1,4 @@
-"""A value of a document with its place in it, read as what it should be."""
+"""A value of a document with its position, read as an expected type."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from skipjack.errors import MalformedError
 
 T = TypeVar("T")
 INT64 = 2**63 - 1
-"""The largest whole number that SQLite and JSON's other readers keep."""
+"""The largest whole number that SQLite and other JSON readers support."""
 _SHOWN = 60
 _HUGE = 10**40
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A value of a document and where it stands; the document itself is one with an empty path."""
+    """A value of a document and its path, which is empty for the document itself."""
 
     plain: Any
     """None, bool, int, float, str, list or dict: what `json.loads` gives."""
     where: str = ""
-    """The file, or what else the document came from."""
+    """The file or other source of the document."""
     path: str = ""
     finite: bool = True
-    """Whether a number must be."""
+    """Whether numbers must be finite."""
 
     def __getitem__(self, key: str | int) -> Field:
-        """The field of an object or the element of a list; it must be there."""
+        """A field of an object or an element of a list, which must exist."""
         found = self.get(key)
         if found is None:
             what = f"field {key}" if isinstance(key, str) else f"element {key}"
@@ -41,7 +41,7 @@ class Field:
         return found
 
     def get(self, key: str | int) -> Field | None:
-        """As by index; None if it is not there. What is there and null is a field."""
+        """Like indexing, but None if it does not exist. An existing null is a field."""
         if isinstance(key, int):
             found = self._is((list, tuple), "a list")
             return self._below(found[key], key) if 0 <= key < len(found) else None
@@ -50,18 +50,18 @@ class Field:
 
     @property
     def null(self) -> bool:
-        """Whether it is there and says nothing."""
+        """Whether the value is null."""
         return self.plain is None
 
     def text(self, most: int | None = None) -> str:
-        """A text of at most so many characters."""
+        """A text of at most `most` characters."""
         text: str = self._is(str, "a text")
         if most is not None and len(text) > most:
             raise self.malformed(f"expected at most {most} characters, found {len(text)}")
         return text
 
     def number(self, least: float | None = None, most: float | None = None) -> float:
-        """A number, whole or not, and finite if nothing else is said of the document."""
+        """A number, whole or not, which is finite unless the document allows others."""
         if isinstance(self.plain, bool) or not isinstance(self.plain, int | float):
             raise self._unlike("a number")
         try:
@@ -74,32 +74,32 @@ class Field:
         return number
 
     def integer(self, least: int = -INT64 - 1, most: int = INT64) -> int:
-        """A whole number, of 64 bits if nothing else is said."""
+        """A whole number, of 64 bits by default."""
         if isinstance(self.plain, bool) or not isinstance(self.plain, int):
             raise self._unlike("a whole number")
         self._within(self.plain, least, most)
         return self.plain
 
     def flag(self) -> bool:
-        """True or false."""
+        """A boolean."""
         flag: bool = self._is(bool, "true or false")
         return flag
 
     def elements(self, length: int | None = None) -> list[Field]:
-        """The elements, of which there must be so many if that is said."""
+        """The elements of a list, whose number must be `length` if given."""
         found = self._is((list, tuple), "a list")
         if length is not None and len(found) != length:
             raise self.malformed(f"expected {length} elements, found {len(found)}")
         return [self._below(element, place) for place, element in enumerate(found)]
 
     def fields(self) -> dict[str, Field]:
-        """The fields of an object by their names."""
+        """The fields of an object by name."""
         return {
             name: self._below(value, name) for name, value in self._is(dict, "an object").items()
         }
 
     def known_fields(self, names: Collection[str]) -> dict[str, Field]:
-        """As `fields`; one with another name than these is refused."""
+        """Like `fields`, but refuses other names than these."""
         found: dict[str, Field] = self.fields()
         odd = [quoted(name) for name in found if name not in names]
         if odd:
@@ -107,7 +107,7 @@ class Field:
         return found
 
     def without(self, name: str, value: object) -> Field:
-        """An object less one field, which must be there with this value: ``format``, ``kind``."""
+        """An object without a field that must have this value, such as ``format`` or ``kind``."""
         found = self[name]
         if found.plain != value:
             raise found.malformed(f"expected {value}, found {described(found.plain)}")
@@ -115,22 +115,22 @@ class Field:
         return Field(rest, self.where, self.path, self.finite)
 
     def mapping(self) -> dict[str, Any]:
-        """An object as it is, for who passes it on unread."""
+        """An object as a dictionary, unchecked."""
         return dict(self._is(dict, "an object"))
 
     def of(self, kind: type[T], **read: Any) -> T:
-        """An object as the dataclass that it was made of, each field by its annotation.
+        """An object as a dataclass, with each field read by its annotation.
 
-        Fields that have a default may be missing, unknown ones are refused; `read` are those that
-        the caller has read. Annotations may be plain types, enumerations, other dataclasses,
-        tuples, mappings by name, and unions of them.
+        Fields with a default may be missing; unknown ones are refused. `read` has fields that the
+        caller has read. Annotations may be plain types, enumerations, dataclasses, tuples, mappings
+        by name, and unions of these.
         """
         annotation: Any = kind
         made: T = _made(self, annotation, read) if read else _reader(annotation)(self)
         return made
 
     def malformed(self, sentence: str) -> MalformedError:
-        """An error to raise that says where this stands."""
+        """An error with the position of this value."""
         return MalformedError(": ".join(part for part in (self.where, self.path, sentence) if part))
 
     def _below(self, value: object, key: str | int) -> Field:
@@ -156,7 +156,7 @@ class Field:
 
 
 def described(value: object) -> str:
-    """What was found instead, short, on one line, in ASCII."""
+    """A short description of a value in one line of ASCII."""
     if isinstance(value, Mapping):
         return "an object"
     if isinstance(value, list | tuple):
@@ -169,7 +169,7 @@ def described(value: object) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text of others as part of a sentence: as it is if short and printable, else quoted."""
+    """An untrusted text within a sentence: quoted unless it is short and printable."""
     return (
         text if text.isascii() and text.isprintable() and len(text) <= _SHOWN else described(text)
     )
@@ -201,7 +201,7 @@ _PLAIN: dict[object, Callable[[Field], Any]] = {
 
 @cache
 def _reader(kind: Any) -> Callable[[Field], Any]:
-    """What reads a field as an annotation says."""
+    """The function that reads a field of the annotated type."""
     if kind in _PLAIN:
         return _PLAIN[kind]
     origin, inner = get_origin(kind), get_args(kind)
@@ -228,7 +228,7 @@ def _reader(kind: Any) -> Callable[[Field], Any]:
 
 
 def _of_union(kinds: tuple[Any, ...]) -> Callable[[Field], Any]:
-    """None where the field is null and may be; else the first kind that it is."""
+    """Read None if the field is null and may be; otherwise, the first type that fits."""
     readers = [_reader(kind) for kind in kinds if kind is not NoneType]
 
     def read(field: Field) -> Any:
@@ -247,7 +247,7 @@ def _of_union(kinds: tuple[Any, ...]) -> Callable[[Field], Any]:
 
 
 def _member(field: Field, kind: type[Enum]) -> Enum:
-    """Of an enumeration of texts."""
+    """A member of an enumeration of texts."""
     return kind(_choice(field, tuple(member.value for member in kind)))
 
 
@@ -259,19 +259,19 @@ def _choice(field: Field, known: tuple[Any, ...]) -> Any:
 
 
 def _made(field: Field, kind: Any, read: Mapping[str, Any]) -> Any:
-    """A dataclass."""
+    """Read a dataclass."""
     known, needed = _fields_of(kind)
     given = field.known_fields(known)
     for name in needed:
         if name not in read:
-            field[name]  # which complains if it is missing
+            field[name]  # raises if it is missing
     values = {name: _reader(known[name])(one) for name, one in given.items() if name not in read}
     return kind(**values, **read)
 
 
 @cache
 def _fields_of(kind: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The annotations of a dataclass by the fields' names, and those that have no default."""
+    """The annotations of a dataclass by field, and the fields that have no default."""
     hints = get_type_hints(kind)
     own = [one for one in fields(kind) if one.init]
     needed = [one for one in own if one.default is MISSING and one.default_factory is MISSING]

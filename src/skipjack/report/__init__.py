@@ -1,20 +1,61 @@
-"""What records look like: tables for people, and one envelope of JSON for machines."""
+"""How results are shown: tables for users, and JSON lines for programs."""
 
 from typing import TYPE_CHECKING
 
 from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
-    from skipjack.report.render import TableColumn, envelope, print_json, print_rows, say, warn
-    from skipjack.report.screen import print_fields
+    from skipjack.report.bank import print_entries, print_entry
+    from skipjack.report.device import device_record, print_device
+    from skipjack.report.doctor import examine, print_findings
+    from skipjack.report.escaping import escaped_output, use_plain_characters
+    from skipjack.report.ledger import print_problem, problem_records
+    from skipjack.report.numbers import rate_text
+    from skipjack.report.program import render_program_result
+    from skipjack.report.screen import (
+        TableColumn,
+        envelope,
+        out,
+        print_fields,
+        print_json,
+        print_rows,
+        say,
+        warn,
+    )
 
-__all__ = ["TableColumn", "envelope", "print_fields", "print_json", "print_rows", "say", "warn"]
+__all__ = [
+    "TableColumn",
+    "device_record",
+    "envelope",
+    "escaped_output",
+    "examine",
+    "out",
+    "print_device",
+    "print_entries",
+    "print_entry",
+    "print_fields",
+    "print_findings",
+    "print_json",
+    "print_problem",
+    "print_rows",
+    "problem_records",
+    "rate_text",
+    "render_program_result",
+    "say",
+    "use_plain_characters",
+    "warn",
+]
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "render": ("TableColumn", "envelope", "print_json", "print_rows", "say", "warn"),
-        "screen": ("print_fields",),
+        "bank": "print_entries print_entry",
+        "device": "device_record print_device",
+        "doctor": "examine print_findings",
+        "escaping": "escaped_output use_plain_characters",
+        "ledger": "print_problem problem_records",
+        "numbers": "rate_text",
+        "program": "render_program_result",
+        "screen": "TableColumn envelope out print_fields print_json print_rows say warn",
     },
 )
-"""A command that shows nothing needs no tables."""

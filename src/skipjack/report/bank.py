@@ -1,33 +1,84 @@
-"""Bank entries for people."""
+"""Bank entries for people, and the table of ranked solvers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
-from skipjack.bank import FIND, PERF, BankEntry, Met, Replaced
-from skipjack.bank.evidence import entry_device_names
-from skipjack.core.config import settings_text
+from skipjack.bank import FIND, PERF, BankEntry, Replaced, ReplacementReason, entry_device_names
+from skipjack.core import settings_text
 from skipjack.report import screen
-from skipjack.report.library import library_cell, library_column, library_name
-from skipjack.report.numbers import gain_text, time_text
-from skipjack.report.ranking import ranking_table
-from skipjack.report.render import TableColumn, print_rows
-from skipjack.runtime import why_stale
+from skipjack.report.numbers import (
+    gain_text,
+    library_cell,
+    library_column,
+    library_name,
+    size_text,
+    time_text,
+)
+from skipjack.report.screen import TableColumn, print_rows, table
+from skipjack.runtime.local_kernels import why_stale
+
+# The table of ranked solvers, from records of ``find`` and of the bank.
+
+_NUMBERS = ("time", "spread", "x first", "workspace", "trials")
+_OK = "ok"
+
+
+def ranking_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """A table of solver records, fastest first; failed solvers have their reason."""
+    cells: list[tuple[Text | str, ...]] = []
+    for number, row in enumerate(rows, 1):
+        if row.get("status") != _OK:
+            failed = Text(f"{row.get('status')}: {row.get('reason')}", style="red")
+            cells.append(("", str(row.get("solver")), *["-"] * len(_NUMBERS), failed))
+            continue
+        place = 1 if row.get("tie") else number
+        cells.append((f"{place}", str(row.get("solver")), *_cells(row, number), _config(row)))
+    return table(
+        [
+            *(TableColumn("rank", right=True), "solver"),
+            *(TableColumn(name, right=True) for name in _NUMBERS),
+            TableColumn("config", folded=True),
+        ],
+        cells,
+    )
+
+
+def _cells(row: Mapping[str, Any], number: int) -> list[str]:
+    spread, behind = row.get("spread"), row.get("behind") or {}
+    gain = gain_text(behind.get("ratio"), behind.get("low"), behind.get("high"))
+    return [
+        time_text(row.get("time_ns")),
+        f"{100 * spread:.1f} %" if spread and row.get("samples") != 1 else "-",
+        "1" if number == 1 else f"{gain} tie" if row.get("tie") else gain,
+        size_text(row.get("workspace_bytes") or 0),
+        str(row.get("trials") or "-"),
+    ]
+
+
+def _config(row: Mapping[str, Any]) -> Text:
+    settings = settings_text(row.get("config", {}))
+    reason = row.get("reason")
+    return Text(f"{settings or '-'}{f' ({reason})' if reason else ''}")
+
+
+# Bank entries as tables.
 
 _MOST_FOLDED = 500
-"""Rows of a table whose last column is folded to the width of the screen: rich takes a millisecond
-for each."""
+"""Most rows of a table whose last column is wrapped: rich takes a millisecond per row."""
 
 _DEFAULT = "default"
-_FARED: dict[str, str] = {
-    Met.SLOWER: "slower, side by side",
-    Met.FAILED: "it failed",
-    Met.OUTDATED: "its solver does not make it any more",
-    Met.AGAIN: "timed again",
-    Met.STALE: "timed again, the compiler or driver having changed",
+_REPLACED_BECAUSE: dict[str, str] = {
+    ReplacementReason.SLOWER: "slower, side by side",
+    ReplacementReason.FAILED: "it failed",
+    ReplacementReason.OUTDATED: "its solver no longer generates it",
+    ReplacementReason.AGAIN: "timed again",
+    ReplacementReason.STALE: "timed again after a change of compiler or driver",
 }
 
 
@@ -37,7 +88,7 @@ def config_text(entry: BankEntry) -> str:
 
 
 def print_entries(entries: Sequence[BankEntry]) -> None:
-    """One row for each problem, device and deployment, with its gains as ``tune`` names them."""
+    """A row for each problem, device and deployment, with the same gains as in ``tune``."""
     console = screen.out()
     if not entries:
         console.print("The bank is empty; skipjack tune fills it.")
@@ -55,7 +106,7 @@ def print_entries(entries: Sequence[BankEntry]) -> None:
 
 
 def _once(entries: Sequence[BankEntry]) -> list[tuple[BankEntry, str]]:
-    """Each problem, device, deployment and choice of pinned settings once, with its kinds."""
+    """One entry for each problem, device, deployment and pinned settings, with its kinds."""
     kinds: dict[tuple[str, ...], dict[str, BankEntry]] = {}
     for entry in entries:
         own = entry.kind if entry.evidence.pinned else ""
@@ -72,7 +123,7 @@ def _columns(listed: Sequence[tuple[BankEntry, str]]) -> tuple[list[str], list[l
     entries = [entry for entry, _ in listed]
     names = entry_device_names(entries, by_class=True)
     library = library_column(entry.vendor for entry in entries)
-    rival = library_column(_library_gain(entry)[0] for entry in entries)
+    competitor = library_column(_library_gain(entry)[0] for entry in entries)
     rows = []
     for entry, kinds in listed:
         name, gain = _library_gain(entry)
@@ -86,7 +137,7 @@ def _columns(listed: Sequence[tuple[BankEntry, str]]) -> tuple[list[str], list[l
                 "time": time_text(entry.time_ns),
                 "default": "-" if entry.kind == FIND else time_text(entry.default_ns),
                 library: library_cell(time_text(entry.vendor_ns), entry.vendor, library),
-                f"x {rival}": library_cell(gain, name, rival) if name else "-",
+                f"x {competitor}": library_cell(gain, name, competitor) if name else "-",
                 "x default": _default_gain(entry),
                 "stale": "stale" if why_stale(entry) else "",
                 "config": config_text(entry),
@@ -102,7 +153,7 @@ def _to_the_right(head: Sequence[str]) -> set[str]:
 
 
 def _library_gain(entry: BankEntry) -> tuple[str, str]:
-    """The fastest library and the gain over it; both empty without one, or where a library won."""
+    """The fastest library and the gain over it; both empty if there is none, or if it won."""
     name, text = _baseline(entry)
     if not name and "vendor" in entry.speedup:  # of an older version
         name, text = entry.vendor, _gain_over(entry, "vendor")
@@ -122,12 +173,12 @@ def _print_stale(count: int, console: Console) -> None:
     if count:
         which = "1 entry is" if count == 1 else f"{count} entries are"
         why = "the compiler or driver has changed"
-        said = f"{which} stale, {why}; skipjack bank verify times what is of this machine again"
+        said = f"{which} stale, as {why}; skipjack bank verify times those of this machine again"
         console.print(Text(said), soft_wrap=True)
 
 
 def _baseline(entry: BankEntry) -> tuple[str, str]:
-    """What the headline compares with, and the gain over it; empty in entries of older versions."""
+    """The baseline and the gain over it; empty in entries of older versions."""
     found = entry.evidence.baseline
     if not found:
         return "", ""
@@ -135,7 +186,7 @@ def _baseline(entry: BankEntry) -> tuple[str, str]:
 
 
 def print_entry(entry: BankEntry, others: Sequence[BankEntry] = ()) -> None:
-    """Everything about one entry, and what else the bank holds of its problem in a line each."""
+    """Everything about an entry, and one line for each other entry of its problem."""
     if entry.kind == FIND:
         _print_ranking(entry)
         return
@@ -152,8 +203,8 @@ def print_entry(entry: BankEntry, others: Sequence[BankEntry] = ()) -> None:
         (library_name(entry.vendor) if entry.vendor else "library", time_text(entry.vendor_ns)),
     ]
     for name in sorted(entry.speedup):
-        rival = library_name(entry.vendor) if name == "vendor" else name
-        lines.append((f"gain over {rival}", _gain_over(entry, name)))
+        competitor = library_name(entry.vendor) if name == "vendor" else name
+        lines.append((f"gain over {competitor}", _gain_over(entry, name)))
     evidence = entry.evidence
     name, text = _baseline(entry)
     if text and name not in (_DEFAULT, entry.vendor):
@@ -162,14 +213,14 @@ def print_entry(entry: BankEntry, others: Sequence[BankEntry] = ()) -> None:
         text = gain_text(called.ratio, called.low, called.high)
         lines.append(("gain as called", f"{text} over {library_name(entry.vendor)}, from Python"))
     lines += [
-        ("samples", f"{evidence.samples} kept, {evidence.set_aside} set aside"),
+        ("samples", f"{evidence.samples} kept, {evidence.set_aside} discarded"),
         ("test", f"alpha {evidence.alpha}, smallest effect {evidence.min_effect}"),
         ("study", evidence.study or "-"),
         ("since", entry.created),
     ]
     if evidence.pinned:
         pins = " ".join(f"{name}={text}" for name, text in evidence.pinned.items())
-        lines.append(("pinned", f"{pins}: for lookups that pin the same"))
+        lines.append(("pinned", f"{pins}, for lookups that pin the same"))
     if evidence.masked:
         lines.append(("masked", evidence.masked))
     if stale := why_stale(entry):
@@ -186,13 +237,13 @@ def print_entry(entry: BankEntry, others: Sequence[BankEntry] = ()) -> None:
 
 
 def _replaced_text(replaced: Replaced) -> str:
-    """What the bank held before, and how it fared."""
+    """The entry that this one replaced, and why."""
     text = f"{replaced.solver or '-'} {settings_text(replaced.config)}".rstrip()
-    return f"{text} ({_FARED.get(replaced.met, '-')})"
+    return f"{text} ({_REPLACED_BECAUSE.get(replaced.met, '-')})"
 
 
 def _print_ranking(entry: BankEntry) -> None:
-    """The solvers of a find, as it printed them."""
+    """The ranked solvers of a find, in the same form as ``skipjack find`` prints them."""
     console = screen.out()
     where = f"{entry.device_name} ({entry.device})"
     model = entry.evidence.model

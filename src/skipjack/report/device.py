@@ -1,19 +1,19 @@
-"""A device for people and for machines."""
+"""A device as text and as a JSON record."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from skipjack.core.device import Device, Peaks
-from skipjack.gpu.opening import Found
+from skipjack.core import Device, Peaks
+from skipjack.gpu import FoundGpu
 from skipjack.native import named_cpu
 from skipjack.report import screen
 from skipjack.report.numbers import rate_text, size_text
 
 
-def device_record(device: Device, peaks: Peaks, gpus: Sequence[Found] = ()) -> dict[str, Any]:
-    """The CPU's record with its peaks, and in it those of the GPUs beside it."""
+def device_record(device: Device, peaks: Peaks, gpus: Sequence[FoundGpu] = ()) -> dict[str, Any]:
+    """The CPU's record with its peaks, which contains the records of GPUs."""
     return {
         **_record(device),
         "absent_features": list(named_cpu.absent_features(device)),
@@ -36,14 +36,14 @@ def _point(footprint: int, rate: float) -> dict[str, float]:
     return {"footprint_bytes": footprint, "rate": rate}
 
 
-def _gpu_record(found: Found) -> dict[str, Any]:
+def _gpu_record(found: FoundGpu) -> dict[str, Any]:
     driver, index, device = found
     version = ".".join(map(str, driver.version()))
     return {**_record(device), "gpu": f"{driver.name}:{index}", "driver": version}
 
 
 def _record(device: Device) -> dict[str, Any]:
-    """Flat, by the names that other commands have for the same facts."""
+    """A flat record, with the same field names as in other commands."""
     return {
         "device": device.name,
         "device_class": device.class_key,
@@ -62,8 +62,8 @@ def _record(device: Device) -> dict[str, Any]:
     }
 
 
-def print_device(device: Device, peaks: Peaks, gpus: Sequence[Found] = ()) -> None:
-    """What it is and what one core reached, then each GPU."""
+def print_device(device: Device, peaks: Peaks, gpus: Sequence[FoundGpu] = ()) -> None:
+    """Print the CPU with the peaks of one core, then each GPU."""
     cores = f"{device.cores} usable, vectors of {device.vector_bytes} bytes"
     lines = [
         *_lines("device", device, ("cores", cores)),

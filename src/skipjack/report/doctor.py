@@ -1,4 +1,4 @@
-"""What is here, what is missing, and what would help."""
+"""Checks of this machine: what works, what is missing, and what to do about it."""
 
 from __future__ import annotations
 
@@ -13,32 +13,28 @@ from typing import Literal
 from rich.text import Text
 
 from skipjack import operations, search, solvers
-from skipjack.core.cpu_levels import level_of, levels_up_to
-from skipjack.core.device import Device, Peaks
-from skipjack.core.trial import Candidate
-from skipjack.entry_points import InstalledPlugin, strays
+from skipjack.core import Candidate, Device, Peaks, level_of, levels_up_to
 from skipjack.errors import SkipjackError
 from skipjack.fleet.release import formats
-from skipjack.gpu.architectures import KNOWN
-from skipjack.gpu.describing import refusal_of_arch
-from skipjack.gpu.opening import find_gpus, why_none
+from skipjack.gpu import KNOWN, find_gpus, missing_driver_reason, refusal_of_arch
 from skipjack.native import cpu, llvm, named_cpu
+from skipjack.plugins import InstalledPlugin, unknown_entry_points
 from skipjack.reading import numbered
 from skipjack.report import screen
 from skipjack.report.numbers import rate_text, size_text
-from skipjack.runtime import cache_status
+from skipjack.runtime.local_kernels import cache_status
 from skipjack.settings import CACHE_LIMIT, Settings
-from skipjack.solvers.vendor.blas import MklSolver
+from skipjack.solvers.vendor import MklSolver
 from skipjack.storage import ensure_directory, is_network_file_system, user_directory
-from skipjack.tuning.config_timer import TriedKernel, try_kernels
-from skipjack.tuning.context import measured_peaks
+from skipjack.tuning import TriedKernel, try_kernels
+from skipjack.tuning.study import measured_peaks
 
 Level = Literal["good", "note", "bad"]
 _STYLES = {"good": "green", "note": "yellow", "bad": "red"}
 _OPTIONAL = {
-    "mkl": "a second library to beat: pip install 'skipjack[mkl]'",
-    "torch": "oneDNN's convolutions to choose from: pip install 'skipjack[torch]'",
-    "triton": "GPU kernels are built with it: pip install 'skipjack[triton]'",
+    "mkl": "a second library to compare with: pip install 'skipjack[mkl]'",
+    "torch": "adds oneDNN's convolutions as solvers: pip install 'skipjack[torch]'",
+    "triton": "needed to build GPU kernels: pip install 'skipjack[triton]'",
 }
 _ILLEGAL = "SIGILL"
 _LOW_DISK = 1 << 30
@@ -46,16 +42,16 @@ _NOISY = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at."""
+class HealthCheck:
+    """The result of one check."""
 
     part: str
     level: Level
     text: str
 
 
-def examine(settings: Settings) -> list[Finding]:
-    """Look at everything; a part that cannot be looked at is a finding too."""
+def examine(settings: Settings) -> list[HealthCheck]:
+    """Run all checks; a failure to check something is a finding, too."""
     return [
         *_machine(settings),
         *_compiler(),
@@ -67,14 +63,14 @@ def examine(settings: Settings) -> list[Finding]:
     ]
 
 
-def _machine(settings: Settings) -> Iterator[Finding]:
-    yield Finding("python", "good", f"{platform.python_version()} on {platform.system()}")
+def _machine(settings: Settings) -> Iterator[HealthCheck]:
+    yield HealthCheck("python", "good", f"{platform.python_version()} on {platform.system()}")
     try:
         device, peaks = measured_peaks(settings)
     except SkipjackError as error:
-        yield Finding("cpu", "bad", str(error))
+        yield HealthCheck("cpu", "bad", str(error))
         return
-    yield Finding(
+    yield HealthCheck(
         "cpu", "good", f"{device.name} ({device.model}), {numbered(device.cores, 'core')}"
     )
     yield from _instructions(device)
@@ -82,53 +78,55 @@ def _machine(settings: Settings) -> Iterator[Finding]:
     load = os.getloadavg()[0]
     busy = load > 0.5 * device.cores
     note = "; timings take longer and vary more while other programs run" if busy else ""
-    yield Finding("load", "note" if busy else "good", f"{load:.2f} over the last minute{note}")
+    yield HealthCheck("load", "note" if busy else "good", f"{load:.2f} over the last minute{note}")
 
 
-def _instructions(device: Device) -> Iterator[Finding]:
+def _instructions(device: Device) -> Iterator[HealthCheck]:
     lacking = named_cpu.absent_features(device)
-    yield Finding("instructions", "note" if lacking else "good", named_cpu.level_text(device))
+    yield HealthCheck("instructions", "note" if lacking else "good", named_cpu.level_text(device))
     level: Level = "good" if device.vector_bytes >= 32 else "note"
-    yield Finding("vectors", level, f"{8 * device.vector_bytes} bits")
+    yield HealthCheck("vectors", level, f"{8 * device.vector_bytes} bits")
 
 
-def _peaks(peaks: Peaks) -> Iterator[Finding]:
+def _peaks(peaks: Peaks) -> Iterator[HealthCheck]:
     flops = ", ".join(
         f"{dtype} {rate_text(rate / 1e9, 'GFLOP/s')}" for dtype, rate in peaks.flops_per_s
     )
-    yield Finding("peak", "good", f"{flops} on one core")
+    yield HealthCheck("peak", "good", f"{flops} on one core")
     rates = ", ".join(
         f"{size_text(size)}: {rate_text(rate / 1e9, 'GB/s')}" for size, rate in peaks.bytes_per_s
     )
-    yield Finding("bandwidth", "good", rates)
+    yield HealthCheck("bandwidth", "good", rates)
     noisy = peaks.noise > _NOISY
     text = f"{100 * peaks.noise:.2f} % spread of the sentinel kernel"
     advice = "; close other programs, or set SKIPJACK_CORE to a quieter core" if noisy else ""
-    yield Finding("noise", "note" if noisy else "good", text + advice)
+    yield HealthCheck("noise", "note" if noisy else "good", text + advice)
     if len(cpu.usable_cores()) < 2:
-        yield Finding("cores", "note", "one core: builds and timings take turns on it")
+        yield HealthCheck("cores", "note", "one core: builds and timings take turns on it")
 
 
-def _compiler() -> Iterator[Finding]:
+def _compiler() -> Iterator[HealthCheck]:
     try:
-        yield Finding("compiler", "good", llvm.compiler_version())
+        yield HealthCheck("compiler", "good", llvm.compiler_version())
     except (ImportError, OSError, RuntimeError) as error:
-        yield Finding("compiler", "bad", f"llvmlite does not work here: {error}")
+        yield HealthCheck("compiler", "bad", f"llvmlite does not work here: {error}")
 
 
-def kernel_finding(settings: Settings, candidates: Sequence[Candidate] | None = None) -> Finding:
-    """Whether kernels run here and compute what they should."""
+def kernel_finding(
+    settings: Settings, candidates: Sequence[Candidate] | None = None
+) -> HealthCheck:
+    """Whether kernels run here and compute correct results."""
     try:
         tried = try_kernels(settings, candidates)
     except (SkipjackError, ImportError, OSError) as error:
-        return Finding("kernels", "bad", f"none could be tried: {error}")
+        return HealthCheck("kernels", "bad", f"none could be tried: {error}")
     failed = [one for one in tried if one.status.failed]
     if not failed:
-        return Finding("kernels", "good", f"{len(tried)} were built and run, and are right")
+        return HealthCheck("kernels", "good", f"{len(tried)} were built and run, and are correct")
     first = failed[0]
     text = f"{len(failed)} of {len(tried)} fail; {first.candidate.problem.key} by "
     text += f"{first.candidate.solver}: {first.reason}"
-    return Finding("kernels", "bad", f"{text}; {_remedy(failed)}")
+    return HealthCheck("kernels", "bad", f"{text}; {_remedy(failed)}")
 
 
 def _remedy(failed: Sequence[TriedKernel]) -> str:
@@ -136,71 +134,75 @@ def _remedy(failed: Sequence[TriedKernel]) -> str:
     device = cpu.detect()
     lower = levels_up_to(level_of(device.arch, device.features))[1:]
     if any(_ILLEGAL in one.reason for one in failed) and lower:
-        # A hypervisor may say that the processor has what it does not let programs use.
+        # A hypervisor may report instructions that it does not let programs use.
         lowest = ", or x86-64-v2 if that does not help" if "x86-64-v2" in lower[1:] else ""
         return (
-            "the processor lacks instructions that it claims to have: set "
-            f"{llvm.LEVEL_VARIABLE}={lower[0]}{lowest}, and report it"
+            "the processor lacks instructions that it claims to have; set "
+            f"{llvm.LEVEL_VARIABLE}={lower[0]}{lowest}, and report this"
         )
-    return "what is tuned here cannot be relied on; report it with skipjack device --json"
+    return (
+        "results of tuning on this machine are unreliable; report this with skipjack device --json"
+    )
 
 
-def gpu_findings() -> Iterator[Finding]:
-    """The GPUs here with their drivers, or why there is none."""
+def gpu_findings() -> Iterator[HealthCheck]:
+    """The GPUs of this machine with their drivers, or why there are none."""
     found = find_gpus()
     for driver, index, device in found:
         version = ".".join(map(str, driver.version()))
         text = f"{driver.name}:{index} is {device.name} ({device.model}), driver of "
         text += f"{driver.name.upper()} {version}"
         if device.arch in KNOWN:
-            yield Finding("gpu", "good", text)
+            yield HealthCheck("gpu", "good", text)
         else:
-            yield Finding("gpu", "note", f"{text}; {refusal_of_arch(device.arch)}")
+            yield HealthCheck("gpu", "note", f"{text}; {refusal_of_arch(device.arch)}")
     if not found:
-        reasons = " and ".join(filter(None, map(why_none, ("cuda", "hip"))))
-        yield Finding("gpu", "note", f"none here ({reasons}); kernels can be built for one")
+        reasons = " and ".join(filter(None, map(missing_driver_reason, ("cuda", "hip"))))
+        yield HealthCheck(
+            "gpu", "note", f"none found ({reasons}); kernels can still be built for GPUs"
+        )
     elif any(device.kind == "cuda" for _, _, device in found):
         yield _torch_for_gpus()
 
 
-def _torch_for_gpus() -> Finding:
-    """What version of CUDA torch was built for; its version tells without loading it."""
+def _torch_for_gpus() -> HealthCheck:
+    """The CUDA version that torch was built for, found without loading torch."""
     try:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
-        text = "not installed: cuBLAS and cuDNN are no rivals to choose from"
-        return Finding("torch for GPUs", "note", text)
+        text = "not installed: cuBLAS and cuDNN are not compared"
+        return HealthCheck("torch for GPUs", "note", text)
     if version.endswith("+cpu"):
-        return Finding("torch for GPUs", "note", f"torch {version} is built for CPUs alone")
-    return Finding("torch for GPUs", "good", f"torch {version}: cuBLAS and cuDNN")
+        return HealthCheck("torch for GPUs", "note", f"torch {version} is built for CPUs only")
+    return HealthCheck("torch for GPUs", "good", f"torch {version}: cuBLAS and cuDNN")
 
 
-def _parts() -> Iterator[Finding]:
-    yield Finding("numpy", "good", importlib.metadata.version("numpy"))
+def _parts() -> Iterator[HealthCheck]:
+    yield HealthCheck("numpy", "good", importlib.metadata.version("numpy"))
     for name, use in _OPTIONAL.items():
         version = _mkl_version() if name == MklSolver.name else _version(name)
-        yield Finding(name, "good" if version else "note", version or f"not installed; {use}")
+        yield HealthCheck(name, "good" if version else "note", version or f"not installed; {use}")
 
 
-def plugin_findings() -> Iterator[Finding]:
-    """All plug-ins of installed distributions, loaded, and what failed."""
+def plugin_findings() -> Iterator[HealthCheck]:
+    """All plug-ins of installed distributions, after loading them, and their failures."""
     for installed in (operations.installed, solvers.installed, search.installed, formats.installed):
         registry = installed()
         for plugin in registry.plugins():
             yield _plugin_finding(registry.kind, plugin)
-    for plugin in strays():
+    for plugin in unknown_entry_points():
         yield _plugin_finding("entry point", plugin)
 
 
-def _plugin_finding(kind: str, plugin: InstalledPlugin) -> Finding:
+def _plugin_finding(kind: str, plugin: InstalledPlugin) -> HealthCheck:
     what = f"{kind} {plugin.name} of {plugin.distribution} {plugin.version} ({plugin.value})"
     if plugin.failure:
-        return Finding("plug-in", "bad", f"{what} is left out: {plugin.failure}")
-    return Finding("plug-in", "good", what)
+        return HealthCheck("plug-in", "bad", f"{what} is left out: {plugin.failure}")
+    return HealthCheck("plug-in", "good", what)
 
 
 def _version(package: str) -> str:
-    """Of an installed package; empty if it is not."""
+    """The version of a package; empty if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -208,28 +210,28 @@ def _version(package: str) -> str:
 
 
 def _mkl_version() -> str:
-    """Of the library that its solver finds, which may have come without a Python package."""
+    """The version or file of the library that its solver finds, with or without a package."""
     files = MklSolver().files()
     return (_version(MklSolver.name) or str(files[0])) if files else ""
 
 
-def _disk(settings: Settings) -> Iterator[Finding]:
+def _disk(settings: Settings) -> Iterator[HealthCheck]:
     try:
         directory = user_directory(settings)
     except SkipjackError as error:
-        yield Finding("directory", "bad", str(error))
+        yield HealthCheck("directory", "bad", str(error))
         return
-    yield Finding("directory", "good", str(directory))
+    yield HealthCheck("directory", "good", str(directory))
     free = shutil.disk_usage(directory).free
-    yield Finding("disk", "note" if free < _LOW_DISK else "good", f"{size_text(free)} free")
+    yield HealthCheck("disk", "note" if free < _LOW_DISK else "good", f"{size_text(free)} free")
     yield cache_finding(settings)
     network = is_network_file_system(directory)
     if network:
         text = f"{network}: shared file systems are slow for a ledger; set SKIPJACK_USER_DB_PATH"
-        yield Finding("file system", "note", text)
+        yield HealthCheck("file system", "note", text)
 
 
-def cache_finding(settings: Settings) -> Finding:
+def cache_finding(settings: Settings) -> HealthCheck:
     """How full the kernel cache is, and whether it can be written."""
     status = cache_status(settings)
     text = (
@@ -239,15 +241,15 @@ def cache_finding(settings: Settings) -> Finding:
     try:
         ensure_directory(status.directory)
     except SkipjackError as error:
-        return Finding("kernel cache", "note", f"{text}; new ones are not kept: {error}")
+        return HealthCheck("kernel cache", "note", f"{text}; new kernels are not kept: {error}")
     if status.used_bytes > status.limit_bytes:
-        text += f"; what banks name stays: raise {CACHE_LIMIT}"
-        return Finding("kernel cache", "note", text)
-    return Finding("kernel cache", "good", text)
+        text += f"; kernels of bank entries are always kept; raise {CACHE_LIMIT}"
+        return HealthCheck("kernel cache", "note", text)
+    return HealthCheck("kernel cache", "good", text)
 
 
-def print_findings(findings: list[Finding]) -> None:
-    """One each, in lines that begin below each other."""
+def print_findings(findings: list[HealthCheck]) -> None:
+    """Print the findings in aligned lines."""
     width = max(len(finding.part) for finding in findings)
     fields = [
         (

@@ -1,4 +1,4 @@
-"""A problem's history for people and for machines."""
+"""A problem's history in the ledger, as text and as JSON records."""
 
 from __future__ import annotations
 
@@ -8,21 +8,18 @@ from typing import Any
 from rich.text import Text
 
 from skipjack.bank import BankEntry, printed_entry
-from skipjack.core.config import settings_text
-from skipjack.core.device import name_of_class
-from skipjack.core.protocol import protocol_record
-from skipjack.core.trial import Trial
-from skipjack.ledger import Ledger, StudyRecord, VerdictRecord, verdict_word
+from skipjack.core import Trial, name_of_class, protocol_record, settings_text
+from skipjack.ledger import DecisionRecord, Ledger, StudyRecord, decision_word
 from skipjack.reading import numbered
 from skipjack.report import screen
 from skipjack.report.numbers import metric_text, time_text
-from skipjack.report.render import TableColumn, print_rows
+from skipjack.report.screen import TableColumn, print_rows
 
 
 def problem_records(ledger: Ledger, problem: str) -> list[dict[str, Any]]:
-    """Studies with their trials, then verdicts, as JSON values."""
+    """Studies with their trials, then verdicts, as JSON records."""
     studies = [_study_record(ledger, study) for study in ledger.studies(problem)]
-    return [*studies, *map(_verdict_record, ledger.verdicts(problem))]
+    return [*studies, *map(_verdict_record, ledger.decisions(problem))]
 
 
 def _study_record(ledger: Ledger, study: StudyRecord) -> dict[str, Any]:
@@ -35,8 +32,8 @@ def _study_record(ledger: Ledger, study: StudyRecord) -> dict[str, Any]:
     }
 
 
-def _verdict_record(verdict: VerdictRecord) -> dict[str, Any]:
-    """`entry` is what the bank was offered; None where it was offered nothing."""
+def _verdict_record(verdict: DecisionRecord) -> dict[str, Any]:
+    """`entry` is what was offered to the bank; None if nothing was."""
     try:
         entry = printed_entry(BankEntry.from_record(dict(verdict.record)))
     except ValueError:
@@ -77,8 +74,8 @@ def print_problem(ledger: Ledger, problem: str, limit: int) -> None:
         _print_study(ledger, study, limit)
     console.print("verdicts", style="italic")
     rows = [
-        (one.created, verdict_word(one.outcome), one.solver, settings_text(one.config))
-        for one in ledger.verdicts(problem)
+        (one.created, decision_word(one.outcome), one.solver, settings_text(one.config))
+        for one in ledger.decisions(problem)
     ]
     print_rows(
         ["when", "verdict", "solver", TableColumn("config", folded=True)],
@@ -97,7 +94,7 @@ def _print_study(ledger: Ledger, study: StudyRecord, limit: int) -> None:
         f"study {study.id}: {study.solver} by {study.searcher}, seed {study.seed}, "
         f"{numbered(len(trials), 'trial')}, {len(failed)} failed"
     )
-    # Not as the table's own title, which would be wrapped to the width of the table.
+    # Not the table's own title, which would be wrapped to the width of the table.
     console.print()
     console.print(Text(title, "italic"), soft_wrap=True)
     metric, _, direction = study.objective.partition(";")[0].rpartition(":")
@@ -106,10 +103,10 @@ def _print_study(ledger: Ledger, study: StudyRecord, limit: int) -> None:
     for trial in ranked[:limit]:
         value = trial.value or 0.0
         spread = f"{100 * trial.spread / abs(value):.1f} %" if value else "-"
-        # What is to be large is kept with its sign turned.
+        # Values to be maximized are stored with the opposite sign.
         measured = -value if direction == "max" else value
         shown = time_text(value) if timed else metric_text(measured)
-        # What is not a time is of a sweep, whose settings mean what they say.
+        # Other values than times are of sweeps, whose settings are shown as they are.
         settings = settings_text(trial.config) if timed else str(trial.config)
         rows.append((shown, spread, settings))
     columns = [

@@ -5,24 +5,35 @@ from typing import TYPE_CHECKING
 from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
-    from skipjack.native.bound import BoundKernel
+    from skipjack.native import BoundKernel
     from skipjack.runtime.answers import Heuristic, ProposedConfig, register_heuristic
-    from skipjack.runtime.asking import asked_problem
-    from skipjack.runtime.bank_lookup import explain, lookup, reload
-    from skipjack.runtime.gpu_kernel import GpuKernel
-    from skipjack.runtime.kernel import TunedKernel
-    from skipjack.runtime.kernel_cache import (
+    from skipjack.runtime.bank_export import BankedKernels, SystemBank, banked_kernels, ship
+    from skipjack.runtime.bank_lookup import look_up_again, lookup, reload
+    from skipjack.runtime.full_lookup import NoGpuError, explain, select_device
+    from skipjack.runtime.kernel_file import Kernels, found_again, kernels
+    from skipjack.runtime.local_kernels import (
         CacheStatus,
+        GpuKernel,
+        KernelCode,
+        LibraryKernel,
         ReleasedKernels,
+        TunedKernel,
+        VerifiedKernel,
+        VerifiedKernels,
+        banked_again,
         cache_status,
+        callable_of,
+        entry_key,
+        fresh_first,
         keep_within_limit,
+        kernel_key,
+        named_again,
         release_kernels,
+        requested_problem,
+        why_stale,
     )
-    from skipjack.runtime.kernel_code import KernelCode, banked_again, callable_of, named_again
-    from skipjack.runtime.kernel_file import Kernels, kernels
-    from skipjack.runtime.library_kernel import LibraryKernel
-    from skipjack.runtime.placing import NoGpuError, place
-    from skipjack.runtime.policy import (
+    from skipjack.runtime.missed_problems import MissedProblem, MissFile
+    from skipjack.runtime.process import (
         POLICY_ARGUMENTS,
         TuningPolicy,
         current_policy,
@@ -30,17 +41,14 @@ if TYPE_CHECKING:
         make_policy,
         mode_of_decorated,
         policy_variables,
+        ranked_program,
         set_tuning_policy,
         tuning_policy,
     )
-    from skipjack.runtime.ranks import ranked_program
-    from skipjack.runtime.shipping import Banked, SystemBank, banked, ship
-    from skipjack.runtime.toolchains import fresh_first, why_stale
-    from skipjack.runtime.verified import VerifiedKernel, VerifiedKernels, entry_key, kernel_key
 
 __all__ = [
     "POLICY_ARGUMENTS",
-    "Banked",
+    "BankedKernels",
     "BoundKernel",
     "CacheStatus",
     "GpuKernel",
@@ -48,6 +56,8 @@ __all__ = [
     "KernelCode",
     "Kernels",
     "LibraryKernel",
+    "MissFile",
+    "MissedProblem",
     "NoGpuError",
     "ProposedConfig",
     "ReleasedKernels",
@@ -56,29 +66,31 @@ __all__ = [
     "TuningPolicy",
     "VerifiedKernel",
     "VerifiedKernels",
-    "asked_problem",
-    "banked",
     "banked_again",
+    "banked_kernels",
     "cache_status",
     "callable_of",
     "current_policy",
     "entry_key",
     "explain",
+    "found_again",
     "fresh_first",
     "in_force",
     "keep_within_limit",
     "kernel_key",
     "kernels",
+    "look_up_again",
     "lookup",
     "make_policy",
     "mode_of_decorated",
     "named_again",
-    "place",
     "policy_variables",
     "ranked_program",
     "register_heuristic",
     "release_kernels",
     "reload",
+    "requested_problem",
+    "select_device",
     "set_tuning_policy",
     "ship",
     "tuning_policy",
@@ -88,37 +100,22 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "answers": ("Heuristic", "ProposedConfig", "register_heuristic"),
-        "asking": ("asked_problem",),
-        "bank_lookup": ("explain", "lookup", "reload"),
-        "gpu_kernel": ("GpuKernel",),
-        "kernel": ("TunedKernel",),
-        "kernel_cache": (
-            "CacheStatus",
-            "ReleasedKernels",
-            "cache_status",
-            "keep_within_limit",
-            "release_kernels",
+        "skipjack.native": "BoundKernel",
+        "answers": "Heuristic ProposedConfig register_heuristic",
+        "bank_export": "BankedKernels SystemBank banked_kernels ship",
+        "bank_lookup": "look_up_again lookup reload",
+        "full_lookup": "NoGpuError explain select_device",
+        "kernel_file": "Kernels found_again kernels",
+        "local_kernels": (
+            "CacheStatus GpuKernel KernelCode LibraryKernel ReleasedKernels TunedKernel "
+            "VerifiedKernel VerifiedKernels banked_again cache_status callable_of entry_key "
+            "fresh_first keep_within_limit kernel_key named_again release_kernels "
+            "requested_problem why_stale"
         ),
-        "kernel_code": ("KernelCode", "banked_again", "callable_of", "named_again"),
-        "kernel_file": ("Kernels", "kernels"),
-        "library_kernel": ("LibraryKernel",),
-        "placing": ("NoGpuError", "place"),
-        "policy": (
-            "POLICY_ARGUMENTS",
-            "TuningPolicy",
-            "current_policy",
-            "in_force",
-            "make_policy",
-            "mode_of_decorated",
-            "policy_variables",
-            "set_tuning_policy",
-            "tuning_policy",
+        "missed_problems": "MissFile MissedProblem",
+        "process": (
+            "POLICY_ARGUMENTS TuningPolicy current_policy in_force make_policy "
+            "mode_of_decorated policy_variables ranked_program set_tuning_policy tuning_policy"
         ),
-        "ranks": ("ranked_program",),
-        "shipping": ("Banked", "SystemBank", "banked", "ship"),
-        "skipjack.native.bound": ("BoundKernel",),
-        "toolchains": ("fresh_first", "why_stale"),
-        "verified": ("VerifiedKernel", "VerifiedKernels", "entry_key", "kernel_key"),
     },
 )

@@ -1,14 +1,14 @@
-"""`lookup`: the best that is known of a problem, without tuning, workers or locks.
+"""`lookup`: the best known kernel for a problem, without tuning, workers or locks.
 
-A bank is text that people merge, so that its entries are proposals: a solver and a config. What
-runs was verified on this machine, or is built and verified now (`skipjack.runtime.checks`).
-Who is asked in which order is in `skipjack.runtime.answers`.
+A bank is text that people merge, so its entries are proposals: a solver and a config. Every kernel
+that runs was verified on this machine earlier, or is built and verified now
+(`skipjack.runtime.checks`). `skipjack.runtime.answers` has the steps of a lookup, in order.
 
-Solvers are loaded where something must be built or verified; a kernel that is known here is found
-by names and digests alone. An answer is remembered. Whether it still holds (same bank files, same
-directories, same cores) is looked at again after `_INTERVAL_S`, or at once if this process has
-written to a bank: asking the file system takes longer than all else. A GPU's holds as long as no
-driver is added or taken away.
+Solvers are loaded only when a kernel must be built or verified; a kernel that is known here is
+found by names and digests. Answers are remembered. Whether one still holds (same bank files, same
+directories, same cores) is checked again after `_INTERVAL_S`, or at once if this process has
+written to a bank: file system calls are the slowest part. An answer for a GPU holds until a driver
+is added or removed.
 """
 
 from __future__ import annotations
@@ -23,41 +23,22 @@ from typing import TYPE_CHECKING, Any
 
 from skipjack import plugins as plugin_modules
 from skipjack.bank import Bank, forget_banks, layers_of
-from skipjack.core.annotations import checked
-from skipjack.core.config import Value
-from skipjack.core.problem import Problem
-from skipjack.core.protocol import deployed_protocol, named_deployment, protocol_for
+from skipjack.core import Value, type_checked
 from skipjack.errors import ProblemError, SkipjackError, UsageError
 from skipjack.native import cpu, llvm
-from skipjack.operations import comes_with_skipjack
-from skipjack.reading import numbered
-from skipjack.runtime.asking import AskedProblem, asked_problem, known_here
-from skipjack.runtime.kernel import TunedKernel
-from skipjack.runtime.kernel_code import (
+from skipjack.runtime.local_kernels import (
+    LookupRequest,
+    TunedKernel,
+    known_kernel,
     lacking,
+    requested_problem,
 )
-from skipjack.runtime.policy import CLEAN, TuningPolicy, current_policy, logs_commands
-from skipjack.runtime.ranks import next_epoch, ranked_program
-from skipjack.settings import (
-    BANKS,
-    CPU_LEVEL,
-    SYSTEM_DIR,
-    USER_DIR,
-    Settings,
-    load_settings,
-)
+from skipjack.runtime.process import current_policy, logs_commands, next_generation, ranked_program
+from skipjack.settings import BANKS, CPU_LEVEL, SYSTEM_DIR, USER_DIR, Settings, load_settings
 
 if TYPE_CHECKING:
-    from skipjack.runtime.answers import (
-        Agreement,
-        Explanation,
-        LookupAnswer,
-        LookupDecision,
-        Question,
-    )
     from skipjack.runtime.checks import KernelCheck
-    from skipjack.runtime.gpu_kernel import GpuKernel
-    from skipjack.runtime.library_kernel import CpuLibraryKernel, GpuLibraryKernel
+    from skipjack.runtime.local_kernels import CpuLibraryKernel, GpuKernel, GpuLibraryKernel
 
     Found = TunedKernel | GpuKernel | CpuLibraryKernel | GpuLibraryKernel
 
@@ -66,21 +47,15 @@ log = logging.getLogger("skipjack.runtime.lookup")
 _INTERVAL_S = 1.0
 """A remembered answer older than this is compared with the banks' files again."""
 _MOST_KEPT = 256
-"""Kernels that stay loaded though their callers have let them go."""
+"""Kernels that stay loaded although their callers no longer hold them."""
 _MOST_LENT_BYTES = 256 << 20
-"""Of a GPU's memory, for one stream, that such kernels have among them."""
-
-_PATIENCE_S = 0.05
-"""While a kernel that takes longer is built and verified, a library answers."""
-_ALL_PATIENCE_S = 600.0
-"""Where an answer is wanted and no other will do."""
+"""Scratch memory on a GPU, for one stream, that such kernels may hold in total."""
 
 _UNTIL_RELOAD = ("ranks agreed on it",)
-"""What an answer depends on that no bank can change."""
+"""The dependencies of an answer that no bank can change."""
 
 _PLACES = (USER_DIR.name, BANKS.name, SYSTEM_DIR.name)
-"""Variables that say where banks are."""
-# `os.environ.get` takes longer than all else of a hit: it encodes the name and decodes the value.
+# `os.environ.get` would be the slowest part of a hit: it encodes the name and decodes the value.
 _environment: Mapping[Any, Any] = getattr(os.environ, "_data", os.environ)
 _encode = getattr(os.environ, "encodekey", str) if _environment is not os.environ else str
 _USER_DIR, _BANKS, _SYSTEM_DIR = map(_encode, _PLACES)
@@ -88,26 +63,21 @@ _USER_DIR, _BANKS, _SYSTEM_DIR = map(_encode, _PLACES)
 
 @dataclass(slots=True)
 class _Answer:
-    """What was looked up, and what it depends on."""
+    """A remembered answer, and what it depends on."""
 
     kernel: Found | None
-    """None if only the user's bank was asked, and has no entry."""
+    """None if only the user's bank was asked and it has no entry."""
     depends: tuple[object, ...]
     seen: float
-    """When it was last found to hold."""
     writes: int
     gpus: object
-    """All that are here, if the kernel is for one of them."""
-    lent_bytes: int
-    """Of a GPU's memory, for each stream."""
+    scratch_bytes: int
     pending: KernelCheck[Any] | None = None
-    """What is being verified: the answer holds until that is finished."""
+    """A check that is still running: the answer holds until it finishes."""
 
 
 _kept: dict[tuple[object, ...], _Answer] = {}
-"""By what was asked for."""
 _failed_plugins: set[str] = set()
-"""Plug-ins that settings name and that could not be imported."""
 
 
 def lookup(
@@ -127,32 +97,28 @@ def lookup(
     protocol: str | None = None,
     pinned: Mapping[str, Value] | None = None,
 ) -> Found | None:
-    """The best that is known of a problem on this device; None if nothing here can compute it.
+    """The best known kernel for a problem on this device; None if nothing here can compute it.
 
-    The device is chosen as for `tune`: the CPU, or a GPU that is named or needed. Plug-ins are
-    loaded as for `tune`, too.
+    The device is chosen and plug-ins are loaded as for `tune`.
 
-    The user's bank is asked first, then those of SKIPJACK_BANKS and the system's; where none of
-    them knows the problem, an entry of another class of devices answers, a heuristic, what is best
-    for a problem that is near, the first proposal of a solver, or a library. `source` of what is
-    given says which. It is a `TunedKernel`, on a GPU a `GpuKernel`, or a `LibraryKernel` that calls
-    a library in the same way and with the same checks; `solver` says what built it or is called.
+    The user's bank is asked first, then those of SKIPJACK_BANKS, then the system's. If none of
+    them knows the problem, the answer is an entry for another class of devices, the proposal of a
+    heuristic, the best config of a similar problem, the first proposal of a solver, or a library.
+    The kernel's `source` says which. The result is a `TunedKernel`, on a GPU a `GpuKernel`, or a
+    `LibraryKernel`, which is called in the same way and with the same checks; `solver` names the
+    solver that built it, or the library.
 
     `pinned` has settings that the kernel's config must have, as ``{"program": "two_pass"}``: banks
-    answer with what was tuned so, or with their best where it has them; without one, the first
-    config of a solver that has them is built. A library has none.
+    answer with an entry that has them; otherwise the first such config of a solver is built.
+    `solver` and `config` name the kernel; nothing else is tried then. If `strict`, only the user's
+    bank is asked; if `banks_only`, only banks are: the result is None if they do not know the
+    problem. `protocol` says how the program calls the kernel, as ``eager/hot`` (see
+    `skipjack.core.timing`); banks answer with kernels that were measured in this way.
 
-    `solver` and `config` name what is wanted; nobody else is asked then. If `strict`, only the
-    user's bank is asked, and None is given if it does not know the problem. If `banks_only`, all
-    banks are asked and nobody else: None is given if none of them knows it.
-
-    `protocol` says how the program calls it, as ``eager/hot`` (see `skipjack.core.protocol`), by
-    default as is usual on the device; banks answer with what was measured so.
-
-    Where an entry of a bank is of no use here, a warning says why, once, and the next is taken.
-    A kernel that was not verified on this machine before, for example from a merged bank, is
-    built and verified, once. Where that takes more than a moment, a library answers until it is
-    done; if `strict`, it is waited for.
+    If an entry of a bank cannot be used here, a warning says why, once, and the next one is tried.
+    A kernel that was not verified on this machine before, for example one from a merged bank, is
+    built and verified, once. If that takes more than a moment, a library answers meanwhile; with
+    `strict`, the lookup waits.
     """
     asked = (problem, dtype, layout, direction, threads, device, plugins, settings)
     question: tuple[object, ...] = ()
@@ -193,7 +159,7 @@ def lookup(
         if known.writes == writes and now - known.seen < _INTERVAL_S:
             return known.kernel
         if known.depends is _UNTIL_RELOAD or known.depends == _depends(
-            _settings(plugins, settings)
+            lookup_settings(plugins, settings)
         ):
             known.seen, known.writes = now, writes
             return known.kernel
@@ -202,17 +168,17 @@ def lookup(
         *asked, solver, config, strict, banks_only, protocol, pinned
     )
     if kernel is not None or depends:
-        lent_bytes = getattr(kernel, "lent_bytes", 0)
+        scratch_bytes = getattr(kernel, "scratch_bytes", 0)
         gpus = None if kernel is None or _is_for_cpu(kernel) else _gpus_here()
-        _keep(question, _Answer(kernel, depends, now, writes, gpus, lent_bytes, pending))
+        _keep(question, _Answer(kernel, depends, now, writes, gpus, scratch_bytes, pending))
     return kernel
 
 
 def reload() -> None:
-    """Forget what was looked up: the next lookups read settings and banks again.
+    """Forget all answers: the next lookups read settings and banks again.
 
-    The ranks of a program take up new results here and nowhere else: all of them call it, at the
-    same point of the program.
+    The ranks of a program adopt new results only here: all of them call it, at the same point of
+    the program.
     """
     from skipjack.runtime.checks import forget_checks
 
@@ -220,10 +186,10 @@ def reload() -> None:
     _failed_plugins.clear()
     forget_banks()
     forget_checks()
-    next_epoch()
+    next_generation()
 
 
-@checked
+@type_checked
 def _look_up(
     problem: str,
     dtype: str | None,
@@ -240,36 +206,28 @@ def _look_up(
     protocol: str | None,
     pinned: Mapping[str, Value] | None,
 ) -> tuple[Any, Any, tuple[object, ...]]:
-    """The kernel, what is verified meanwhile, and what both depend on, as that was before."""
+    """The kernel, the check that is still running, and what both depended on at the start."""
     began = monotonic()
-    chosen = _settings(plugins, settings)
-    _check_level()
+    chosen = lookup_settings(plugins, settings)
+    check_cpu_level()
     depends = _depends(chosen)
-    asked = asked_problem(problem, dtype, layout=layout, direction=direction)
+    asked = requested_problem(problem, dtype, layout=layout, direction=direction)
     if logs_commands():
-        _log_command(asked, threads, device, protocol, chosen)
-    directory = str(chosen.user_dir) if settings else None
-    request = AskedProblem(asked, threads, device, chosen, directory, strict, protocol)
-    if pinned:
-        return *_pinned(request, pinned, solver, config, banks_only), depends
-    if solver is not None:
-        from skipjack.runtime.answers import Question, explicit_answer
-        from skipjack.runtime.placing import place
-        from skipjack.solvers import BuildingSolver, find_solver
+        from skipjack.runtime.full_lookup import log_tuning_command
 
-        if config and not isinstance(find_solver(solver), BuildingSolver):
-            raise UsageError(
-                f"solver {solver} is a library, which has no configs: leave config= out"
-            )
-        on = place([asked], device, threads)
-        question = Question(
-            *(asked, on, chosen, directory),
-            patience_s=_ALL_PATIENCE_S,
-            protocol=None if protocol is None else named_deployment(on, protocol),
-        )
-        return explicit_answer(question, solver, config).kernel, None, depends
+        log_tuning_command(asked, threads, device, protocol, chosen)
+    directory = str(chosen.user_dir) if settings else None
+    request = LookupRequest(asked, threads, device, chosen, directory, strict, protocol)
+    if pinned:
+        from skipjack.runtime.full_lookup import pinned_kernel
+
+        return pinned_kernel(request, pinned, solver, config, banks_only), None, depends
+    if solver is not None:
+        from skipjack.runtime.full_lookup import explicit_kernel
+
+        return explicit_kernel(request, solver, config), None, depends
     if config is not None:
-        raise UsageError("config is of a solver: give solver= as well")
+        raise UsageError("config= names settings of a solver: give solver= as well")
     policy = current_policy()
     shared = None
     if ranked_program() is not None:
@@ -277,193 +235,23 @@ def _look_up(
 
         shared = agreement_of(chosen.user_dir)
     if shared is None and (strict or policy.trusts_banks):
-        found = known_here(request)
+        found = known_kernel(request)
         if found:
             return found, None, depends
-    placed = _placed(request, policy)
-    if placed is None:
-        return None, None, ()
-    placed = replace(placed, asked_at=began, banks_only=banks_only)
-    if shared is not None:
-        answer, pending = _agreed(shared, placed, policy, strict), None
-        depends = _UNTIL_RELOAD
-    else:
-        waits = strict or banks_only
-        decision = _decided(placed, policy, strict, None if waits else _PATIENCE_S)
-        answer, pending = decision.answer, decision.pending
-        lasts = decision.lasting if answer else strict and _is_unknown(placed)
-        depends = depends if lasts else ()
-    banked = answer is not None and answer.is_banked
-    # Jobs of the fleet are for what is deployed as is usual.
-    if not (strict or placed.library_alone or placed.protocol or banked):
-        from skipjack.runtime import misses
+    from skipjack.runtime.full_lookup import full_answer
 
-        misses.note(placed, answer)
-    return answer.kernel if answer else None, pending, depends
-
-
-def _pinned(
-    request: AskedProblem,
-    pinned: Mapping[str, Value],
-    solver: str | None,
-    config: Mapping[str, Value] | None,
-    banks_only: bool,
-) -> tuple[Any, None]:
-    """The kernel of a config with these settings; None if only banks are asked and none has it."""
-    from skipjack.runtime.answers import Question, pinned_answer
-    from skipjack.runtime.placing import place
-
-    if config is not None:
-        raise UsageError("config= names all settings: leave pinned= out")
-    on, protocol = place([request.problem], request.device, request.threads), request.protocol
-    question = Question(
-        *(request.problem, on, request.settings, request.directory),
-        patience_s=_ALL_PATIENCE_S,
-        protocol=None if protocol is None else named_deployment(on, protocol),
-        banks_only=banks_only,
-    )
-    answer = pinned_answer(question, pinned, solver, strict=request.strict)
-    return answer.kernel if answer else None, None
-
-
-def _is_unknown(question: Question) -> bool:
-    """Whether the user's bank has no entry; one that is of no use may be of use any moment."""
-    user = question.layers[0]
-    key, here = question.problem.key, question.device.class_key
-    try:
-        return not user.ranked(key, here, protocol=question.protocol)
-    except SkipjackError:
-        return False
-
-
-def _log_command(
-    asked: Problem,
-    threads: int | None,
-    device: str | None,
-    protocol: str | None,
-    settings: Settings,
-) -> None:
-    """Write down how to tune it, if it can be tuned here."""
-    from skipjack.runtime.online import log_command
-    from skipjack.runtime.placing import place
-
-    try:
-        found = place([asked], device, threads)
-        deployed = None if protocol is None else named_deployment(found, protocol)
-    except SkipjackError:
-        return
-    if deployed == protocol_for(found).deployed:
-        deployed = None  # without the options it is tuned for that
-    plugins = () if comes_with_skipjack(asked.operation) else settings.plugins
-    log_command(asked.key, found.name, plugins, deployed)
-
-
-def explain(
-    problem: str,
-    *,
-    dtype: str | None = None,
-    threads: int | None = None,
-    device: str | None = None,
-    plugins: str | Sequence[str] = (),
-    settings: Settings | None = None,
-    deployed: str | None = None,
-    caches: str | None = None,
-) -> Explanation:
-    """How `lookup` comes to its answer, step by step, where none is remembered.
-
-    It builds and verifies as a lookup does, waits for that, tunes nothing and removes nothing.
-    `deployed` and `caches` are as for `tune`.
-    """
-    from skipjack.runtime.answers import Explanation, LookupDecision, StepRecord, decide
-
-    chosen = _settings(plugins, settings)
-    _check_level()
-    asked, policy = asked_problem(problem, dtype), current_policy()
-    placed = _placed(AskedProblem(asked, threads, device, chosen, None), policy)
-    before = (
-        StepRecord("explicit config", False, "the call names none"),
-        StepRecord("process cache", False, "a process that begins remembers nothing"),
-    )
-    if placed is None:
-        said = f"{asked.key} is for GPUs alone, and {device or 'this machine'} is not one"
-        decision = LookupDecision(None, (*before, StepRecord("device", False, said)))
-        return Explanation(asked.key, device or _cpu_name(threads), policy.mode, decision)
-    if deployed is not None or caches is not None:
-        way = deployed_protocol(placed.device, deployed, caches).deployed
-        placed = replace(placed, protocol=way)
-    decision = decide(replace(placed, patience_s=_ALL_PATIENCE_S))
-    decision = replace(decision, steps=(*before, *decision.steps))
-    then = ""
-    if not placed.library_alone and (policy.measures or policy.mode == CLEAN):
-        from skipjack.runtime.online import foretold
-
-        then = foretold(placed, decision.answer, policy)
-    return Explanation(asked.key, placed.device.name, policy.mode, decision, then)
-
-
-def _cpu_name(threads: int | None) -> str:
-    return cpu.detect(threads or 1).name if cpu.detectable() else "this machine"
-
-
-def _placed(asked: AskedProblem, policy: TuningPolicy) -> Question | None:
-    """The question on the device that is meant; None if there is none that can be asked about."""
-    from skipjack.runtime.answers import Question
-    from skipjack.runtime.placing import NoGpuError, place
-
-    threads, cores = asked.threads, len(cpu.usable_cores())
-    alone = "the policy is off" if policy.mode == "off" and not asked.strict else ""
-    if threads is not None and threads > cores:
-        if asked.strict or asked.device not in (None, "cpu"):
-            return None  # nothing was tuned for what is here
-        usable = numbered(cores, "core")
-        alone = f"{threads} threads were asked for, and this process may use {usable}"
-        threads = cores
-    try:
-        device = place([asked.problem], asked.device, threads)
-    except NoGpuError:
-        return None
-    protocol = None if asked.protocol is None else named_deployment(device, asked.protocol)
-    return Question(
-        *(asked.problem, device, asked.settings, asked.directory),
-        library_alone=alone,
-        protocol=protocol,
-    )
-
-
-def _decided(
-    question: Question, policy: TuningPolicy, strict: bool, patience_s: float | None
-) -> LookupDecision:
-    from skipjack.runtime.answers import decide
-
-    decision = decide(replace(question, patience_s=patience_s), strict=strict)
-    if strict or question.library_alone:
-        return decision
-    if policy.measures or policy.mode == CLEAN:
-        from skipjack.runtime.online import tuned_here
-
-        return tuned_here(question, decision, policy)
-    return decision
-
-
-def _agreed(
-    shared: Agreement, question: Question, policy: TuningPolicy, strict: bool
-) -> LookupAnswer | None:
-    """What the ranks of this program use; the first to ask decides, and takes the time it needs."""
-    from skipjack.runtime.answers import agreed_answer
-
-    def decide() -> LookupAnswer | None:
-        return _decided(question, policy, strict, patience_s=None).answer
-
-    how = f"{policy.key} {strict}" + (" banks" if question.banks_only else "")
-    return agreed_answer(shared, question, how, decide)
+    kernel, pending, lasts = full_answer(request, policy, shared, banks_only, began)
+    if not lasts:
+        return kernel, pending, ()
+    return kernel, pending, depends if shared is None else _UNTIL_RELOAD
 
 
 def _names(plugins: str | Sequence[str]) -> tuple[str, ...]:
     return (plugins,) if isinstance(plugins, str) else tuple(plugins)
 
 
-def _settings(plugins: str | Sequence[str], settings: Settings | None) -> Settings:
-    """Those that are given or in force, with the plug-ins that are named besides, loaded."""
+def lookup_settings(plugins: str | Sequence[str], settings: Settings | None) -> Settings:
+    """The settings passed or in force, with further plug-ins; all plug-ins are loaded."""
     named = _names(plugins)
     if settings is not None:
         chosen = replace(settings, plugins=(*settings.plugins, *named)) if named else settings
@@ -477,37 +265,36 @@ def _settings(plugins: str | Sequence[str], settings: Settings | None) -> Settin
 
 
 def _is_loaded(plugin: str) -> bool:
-    """Whether a plug-in is here that the settings name; one that cannot be imported is told."""
+    """Whether a plug-in named by the settings can be imported; if not, a warning says why."""
     if plugin in _failed_plugins:
         return False
     try:
         plugin_modules.load((plugin,))
     except UsageError as error:
         _failed_plugins.add(plugin)
-        _complain(f"{error}; it is left out")
+        _complain(f"{error}; it is ignored")
         return False
     return True
 
 
-def _check_level() -> None:
-    """A level of instructions that this CPU has not counts as not given, here and in workers."""
+def check_cpu_level() -> None:
+    """Ignore an instruction level that this CPU does not support, here and in workers."""
     if CPU_LEVEL.text():
         try:
             llvm.host()
         except UsageError as error:
-            _complain(f"{error}; it is left out")
+            _complain(f"{error}; it is ignored")
             os.environ.pop(llvm.LEVEL_VARIABLE, None)
 
 
 def _complain(sentence: str) -> None:
-    """Of a setting: what a program was started with must not end it."""
-    from skipjack.runtime.warning_once import warn_once
+    """Warn of a setting: a program must not fail because of its environment."""
+    from skipjack.runtime.process import warn_once
 
     warn_once(log, sentence)
 
 
 def _depends(settings: Settings) -> tuple[object, ...]:
-    """What an answer depends on besides the question."""
     layers = layers_of(settings.user_dir, settings.banks, settings.system_dir)
     files = tuple((layer.path, _file_identity(layer.path)) for layer in layers)
     return files, settings.plugins, settings.cache_dir, len(cpu.usable_cores())
@@ -516,15 +303,15 @@ def _depends(settings: Settings) -> tuple[object, ...]:
 def _is_for_cpu(kernel: Found) -> bool:
     if isinstance(kernel, TunedKernel):
         return True
-    from skipjack.runtime.library_kernel import CpuLibraryKernel
+    from skipjack.runtime.local_kernels import CpuLibraryKernel
 
     return isinstance(kernel, CpuLibraryKernel)
 
 
 def _gpus_here() -> object:
-    from skipjack.gpu.opening import gpus_here
+    from skipjack.gpu import local_gpus
 
-    return gpus_here()
+    return local_gpus()
 
 
 def look_up_again(
@@ -534,9 +321,9 @@ def look_up_again(
     pickled_with: tuple[str, ...] = (),
     protocol: str | None = None,
 ) -> Found:
-    """The user's kernel that a pickle is of; `SkipjackError` if it is not there any more.
+    """The kernel of the user's bank that was pickled; `SkipjackError` if it is gone.
 
-    Plug-ins are loaded that the settings name; those that the pickle names are only told of.
+    Only plug-ins that the settings name are loaded; those of the pickle are only mentioned.
     """
     return _again(key, device, user_dir, pickled_with, protocol, strict=True)
 
@@ -550,9 +337,9 @@ def answer_again(
     solver: str | None = None,
     config: Mapping[str, Value] | None = None,
 ) -> Found:
-    """The same for a kernel that came from another step of the lookup.
+    """The same for a kernel from another step of the lookup.
 
-    `solver` and `config` are those that the program had named.
+    `solver` and `config` are those that the program named.
     """
     return _again(key, device, user_dir, pickled_with, protocol, solver=solver, config=config)
 
@@ -574,8 +361,8 @@ def _again(
         raise
     if found is None:
         remedy = lacking(pickled_with) or (
-            "a pickled kernel is looked up where it is loaded, so tune it there, or give both the "
-            "same SKIPJACK_USER_DB_PATH"
+            "a pickled kernel is looked up where it is loaded: tune the problem there, or set "
+            "SKIPJACK_USER_DB_PATH to the same directory in both places"
         )
         raise SkipjackError(f"the bank has no kernel of {key} for {device}; {remedy}")
     return found
@@ -590,15 +377,15 @@ def _file_identity(path: Path) -> tuple[int, int, int] | None:
 
 
 def _keep(question: tuple[object, ...], answer: _Answer) -> None:
-    """And let go of the oldest where they are too many, or have too much of a GPU's memory."""
+    """Remember an answer; drop the oldest if they are too many or hold too much GPU memory."""
     _kept.pop(question, None)
     _kept[question] = answer
     for oldest in list(_kept)[:-_MOST_KEPT]:
         _kept.pop(oldest, None)
-    lent = sum(one.lent_bytes for one in list(_kept.values()))
+    lent = sum(one.scratch_bytes for one in list(_kept.values()))
     for asked, one in list(_kept.items()):
         if lent <= _MOST_LENT_BYTES:
             break
-        if one.lent_bytes:
+        if one.scratch_bytes:
             _kept.pop(asked, None)
-            lent -= one.lent_bytes
+            lent -= one.scratch_bytes

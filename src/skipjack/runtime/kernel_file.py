@@ -1,4 +1,4 @@
-"""`kernels`: precompiled winners out of a kernel database, as functions. Nothing is compiled."""
+"""`kernels`: precompiled kernels of a kernel database, as functions. Nothing is compiled."""
 
 from __future__ import annotations
 
@@ -8,23 +8,27 @@ from types import TracebackType
 
 from skipjack import plugins
 from skipjack.bank import KernelDb, KernelRecord
-from skipjack.core.annotations import checked
-from skipjack.core.device import Device
-from skipjack.devices import here
+from skipjack.core import Device, type_checked
+from skipjack.devices import local_devices
 from skipjack.errors import ProblemError, SkipjackError
-from skipjack.gpu.opening import gpu_name
-from skipjack.runtime.asking import asked_problem
-from skipjack.runtime.gpu_kernel import GpuKernel
-from skipjack.runtime.kernel import TunedKernel
-from skipjack.runtime.kernel_code import KernelCode, callable_of, lacking, named_plugins
-from skipjack.runtime.warning_once import warn_once
+from skipjack.gpu import gpu_name
+from skipjack.runtime.local_kernels import (
+    GpuKernel,
+    KernelCode,
+    TunedKernel,
+    callable_of,
+    lacking,
+    named_plugins,
+    requested_problem,
+)
+from skipjack.runtime.process import warn_once
 from skipjack.settings import load_settings
 from skipjack.solvers import definition_digest
 
 log = logging.getLogger(__name__)
 
 
-@checked
+@type_checked
 def kernels(path: str | Path) -> Kernels:
     """The kernels of a ``.skk`` file for the devices of this machine.
 
@@ -34,9 +38,9 @@ def kernels(path: str | Path) -> Kernels:
 
 
 def found_again(path: str, key: str, pickled_with: tuple[str, ...] = ()) -> TunedKernel | GpuKernel:
-    """The kernel that a pickle is of; `SkipjackError` if the file has it no more.
+    """The kernel that was pickled; `SkipjackError` if the file no longer has it.
 
-    Plug-ins are loaded that the settings name; those that the pickle names are only told of.
+    Only plug-ins that the settings name are loaded; those of the pickle are only mentioned.
     """
     plugins.load(load_settings().plugins)
     try:
@@ -52,13 +56,15 @@ def found_again(path: str, key: str, pickled_with: tuple[str, ...] = ()) -> Tune
 
 
 class Kernels:
-    """An open kernel database and the devices that are here, GPUs first."""
+    """An open kernel database and the devices of this machine, GPUs first."""
 
     def __init__(self, database: KernelDb) -> None:
         self._database = database
-        self._devices: list[Device] = sorted(here(), key=lambda device: device.kind == "cpu")
+        self._devices: list[Device] = sorted(
+            local_devices(), key=lambda device: device.kind == "cpu"
+        )
 
-    @checked
+    @type_checked
     def find(
         self,
         problem: str,
@@ -67,12 +73,12 @@ class Kernels:
         layout: str | None = None,
         direction: str | None = None,
     ) -> TunedKernel | GpuKernel | None:
-        """The kernel of a problem on a device of this machine; None if the file has none for any.
+        """The kernel for a problem on a device of this machine; None if the file has none.
 
-        `devices` says for which the file has one; a warning, once for each file and reason, says
-        why none of them will do.
+        `devices` lists the devices that the file has one for. A warning, once for each file and
+        reason, says why none of them can be used.
         """
-        asked = asked_problem(problem, dtype, layout=layout, direction=direction)
+        asked = requested_problem(problem, dtype, layout=layout, direction=direction)
         found = self._found(asked.key)
         if found is None:
             return None
@@ -91,8 +97,8 @@ class Kernels:
         return callable_of(asked, code, name, again, record.solver)
 
     def record(self, key: str) -> KernelRecord | None:
-        """What the file says about a problem on a device of this machine."""
-        found = self._found(asked_problem(key).key)
+        """The record of a problem for a device of this machine."""
+        found = self._found(requested_problem(key).key)
         return found[0] if found else None
 
     def _found(self, key: str) -> tuple[KernelRecord, Device] | None:
@@ -111,15 +117,15 @@ class Kernels:
         return None
 
     def _warn(self, sentence: str, *reason: str) -> None:
-        """Once for this file and reason, whichever problem was asked for first."""
+        """Warn once for this file and reason, whatever the problem."""
         warn_once(log, sentence, about=(str(self._database.path.absolute()), *reason))
 
     def devices(self, key: str) -> list[str]:
-        """All devices, here or not, for which the file has a problem's kernel."""
-        return list(self._database.devices(asked_problem(key).key))
+        """All devices, of this machine or others, for which the file has a kernel of a problem."""
+        return list(self._database.devices(requested_problem(key).key))
 
     def close(self) -> None:
-        """Let go of the file; kernels that were found stay."""
+        """Close the file; kernels that were found stay usable."""
         self._database.close()
 
     def __enter__(self) -> Kernels:

@@ -1,4 +1,4 @@
-"""Searchers written as generators: yield a config or a batch, be sent what came of it.
+"""Searchers written as generators, which yield configs and receive their trials.
 
 ::
 
@@ -8,7 +8,7 @@
             best = min((t for t in trials if t.ok), key=lambda t: t.value)
             trials = yield context.space.neighbours(best.config)
 
-Configs that were tried before are answered from memory and cost nothing.
+Configs that were tried before are answered from memory, at no cost.
 """
 
 from __future__ import annotations
@@ -20,37 +20,35 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skipjack.core.config import Config
-from skipjack.core.space import Countable, Space
-from skipjack.core.trial import Trial
+from skipjack.core import Config, Countable, Space, Trial
 from skipjack.errors import UsageError
 from skipjack.search.searcher import SearchContext
 
 log = logging.getLogger(__name__)
 
 MAX_IDLE = 1000
-"""A search that yields nothing new so often in a row is going in circles."""
+"""A search that yields no new config in this many batches in a row is ended."""
 _TRIES = 32
 _LISTABLE = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What a search yields where a config or a list of configs does not say enough."""
+    """A request of a search, with options that a config or a list of configs cannot express."""
 
     configs: Sequence[Config] = ()
     wait: bool = True
-    """False: the search goes on when more is asked for, with what was told meanwhile.
+    """False: the search continues when more configs are requested, with the trials told meanwhile.
 
-    Without configs it goes on as soon as anything was told.
+    Without configs it continues as soon as a trial was told.
     """
     again: bool = False
-    """Ask for configs that are known once more, where the context allows repeats."""
+    """Request known configs once more, if the context allows repeats."""
 
 
 Batch = Config | Sequence[Config] | Ask
 Batches = Generator[Batch, list[Trial], None]
-"""A running search: yields batches, is sent the trials of each."""
+"""A running search: it yields batches and receives the trials of each."""
 Search = Callable[..., Batches]
 """Takes a `SearchContext`; further arguments, all with defaults, are the search's parameters."""
 
@@ -58,14 +56,15 @@ Search = Callable[..., Batches]
 class GeneratorSearcher:
     """Runs a generator as a searcher.
 
-    The starts of the context come first, nothing is asked twice, the budget is kept. The generator
-    begins when the starts are asked; what was told by then is `known` in its context.
+    The starting points of the context come first, no config is requested twice, and the budget is
+    observed. The generator begins after the starting points were requested; trials told by then are
+    `known` in its context.
 
     Args:
-        search: the generator function. A class hands over a method of its own, which may use `rng`,
+        search: the generator function. A subclass passes one of its methods, which may use `rng`,
             `fresh`, `seen`, `trials` and `is_new`.
         context: what to search.
-        starts: whether the default and the seeds are asked before anything else.
+        starts: whether the default and the seeds are requested first.
     """
 
     def __init__(self, search: Search, context: SearchContext, *, starts: bool = True) -> None:
@@ -73,23 +72,23 @@ class GeneratorSearcher:
         self.space = context.space
         self.rng = context.rng()
         self.trials: dict[str, Trial] = {}
-        """What is known, by the config's key."""
+        """The last trial of each config, by the config's key."""
         self.seen: set[str] = set()
-        """Keys of all configs that were asked or told."""
+        """Keys of all configs that were requested or told."""
         self.fresh = FreshConfigs(self.space, self.seen, self.rng)
-        """Random configs that were not seen."""
+        """Random configs that were not seen yet."""
         self._search = search
         self._running: Batches | None = None
         self._batch = Ask()
         self._awaited: list[tuple[str, int]] = []
-        """The answers to the batch: the config's key, and which of its trials."""
+        """The trials that the batch waits for: the config's key, and which of its trials."""
         self._queue = deque((config, 0) for config in (context.starts() if starts else ()))
-        """What is left to ask of the batch, each with which of its trials is wanted."""
+        """Configs of the batch still to be requested, each with which of its trials is meant."""
         self._answers: defaultdict[str, list[Trial]] = defaultdict(list)
         self._wanted: Counter[str] = Counter()
-        """How many trials of each config the search has asked for."""
+        """How many trials of each config the search has requested."""
         self._news: list[Trial] = []
-        """What was told since the search last ran."""
+        """Trials told since the search last ran."""
         self._asked = self._idle = 0
         self._finished = False
         self._size = self.space.count() if isinstance(self.space, Countable) else None
@@ -114,7 +113,7 @@ class GeneratorSearcher:
         return configs
 
     def tell(self, trial: Trial) -> None:
-        """What came of a config; one that is not in the space (any more) is of no use here."""
+        """Record a trial; one whose config is not in the space is ignored."""
         if not self.space.contains(trial.config):
             return
         key = self.space.key(trial.config)
@@ -124,17 +123,17 @@ class GeneratorSearcher:
         self._news.append(trial)
 
     def is_new(self, config: Config) -> bool:
-        """Whether it was neither asked nor told."""
+        """Whether a config was neither requested nor told."""
         return self.space.key(config) not in self.seen
 
-    def settle(self) -> None:
-        """Nothing is asked any more: let the search know the answer to its last batch."""
+    def finish(self) -> None:
+        """End the search, after sending it the trials of its last batch if they are known."""
         if not self.done and self._awaited and self._may_go_on():
             self._advance()
         self._finished = True
 
     def _next(self) -> Config | None:
-        """The next config of the batch; when all of it is known, the first of the next batch."""
+        """The next config of the batch, or of the next batch once all of it is known."""
         while not self._finished:
             while self._queue:
                 config, place = self._queue.popleft()
@@ -167,7 +166,7 @@ class GeneratorSearcher:
         self._news = []
         self._take(batch)
         if self._idle >= MAX_IDLE:
-            log.info("search ended: nothing new in %d batches", MAX_IDLE)
+            log.info("search ended: no new config in %d batches", MAX_IDLE)
             self._finished = True
 
     def _replies(self) -> list[Trial]:
@@ -195,7 +194,7 @@ class GeneratorSearcher:
 
 
 class FreshConfigs:
-    """Draws from a space without repeating what is in `seen`, which its owner keeps up to date."""
+    """Draws configs that are not in `seen`, which its owner keeps up to date."""
 
     def __init__(self, space: Space, seen: Set[str], rng: np.random.Generator) -> None:
         self._space = space
@@ -204,18 +203,18 @@ class FreshConfigs:
         self._rest: Iterator[Config] | None = None
 
     def draw(self) -> Config | None:
-        """A config not seen before; None once there is none to be found."""
+        """A config not seen before; None if none can be found."""
         if self._rest is None:
             for _ in range(_TRIES):
                 config = self._space.sample(self._rng)
                 if self._space.key(config) not in self._seen:
                     return config
-            # Nearly all was seen, so from here on what is left is listed.
+            # Nearly all configs were seen, so from now on enumerate the rest.
             self._rest = self._leftover()
         return next(self._rest, None)
 
-    def scouts(self, context: SearchContext) -> list[Config]:
-        """Configs to look at before settling where to search: an eighth of the budget, 4 to 16."""
+    def initial_samples(self, context: SearchContext) -> list[Config]:
+        """Random configs to try before a local search: an eighth of the budget, 4 to 16."""
         trials = context.trials
         count = 16 if trials is None else max(4, min(16, trials // 8))
         distinct: dict[str, Config] = {}

@@ -1,7 +1,7 @@
-"""What a scripted searcher is: it yields points as dicts and is sent the run of each.
+"""The interface of scripted searchers, which yield points as dicts and receive their runs.
 
-This is how users write searches in sweep files. A point may leave parameters out; who runs it
-fills them in. ::
+Users write searches in sweep files this way. A point may leave out parameters, which then have
+their default values. ::
 
     class Halving(SearcherInterface):
         is_dynamic = True
@@ -22,27 +22,26 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from operator import index
 from typing import Any, NamedTuple, SupportsIndex
 
-from skipjack.core.config import Config
-from skipjack.core.trial import Status, Trial
-from skipjack.errors import UsageError, blaming
+from skipjack.core import Config, Status, Trial
+from skipjack.errors import UsageError, foreign_code
 
 Point = Mapping[str, Any]
 Points = Generator[Point, "Run | None", None]
-"""What `generate` returns: yields points, is sent runs."""
+"""The type of `generate`: yields points and receives runs."""
 
 
 class MissingStatError(KeyError):
-    """A predicate asked for a number that the run does not have."""
+    """A predicate used a metric that the run does not have."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class Stats(Mapping[str, Any]):
-    """What a run said, by name; `data` is the plain dict.
+    """The metrics of a run by name; `data` is the plain dict.
 
-    A run that failed answers ``result_validity`` with ``INVALID`` and nothing else, so that a
-    predicate on validity holds for it without being told what failing is.
+    A run that failed has ``result_validity`` ``INVALID``, so that predicates on validity need not
+    treat failed runs separately.
     """
 
     def __init__(self, data: Mapping[str, Any], status: Status = Status.OK) -> None:
@@ -57,7 +56,7 @@ class Stats(Mapping[str, Any]):
         except KeyError:
             had = ", ".join(sorted(self.data)) or "nothing"
             raise MissingStatError(
-                f"the run has no {name!r} (its status is {self.status}); it has {had}"
+                f"the run has no metric {name!r} (its status is {self.status}); it has {had}"
             ) from None
 
     def __iter__(self) -> Iterator[str]:
@@ -71,11 +70,11 @@ class Stats(Mapping[str, Any]):
 
 
 class Run(NamedTuple):
-    """A point and what came of it. ``run["x"]`` is ``run.stats["x"]``."""
+    """A point and its result. ``run["x"]`` is ``run.stats["x"]``."""
 
     cross: Point
     stats: Any
-    """A `Stats` when Skipjack made it; anything with item access when a test did."""
+    """A `Stats` if Skipjack made the run; tests may use any mapping."""
 
     @property
     def status(self) -> Status:
@@ -84,7 +83,7 @@ class Run(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether it was run, came to its end, and its result counts."""
+        """Whether it was run, succeeded, and is valid."""
         return not self.status.failed
 
     def __getitem__(self, name: Any) -> Any:
@@ -92,10 +91,10 @@ class Run(NamedTuple):
 
     @classmethod
     def of(cls, trial: Trial) -> Run:
-        """What a searcher was told, as scripted ones see it."""
+        """The run that corresponds to a trial."""
         data: dict[str, Any] = {**trial.metrics, "status": trial.status.value}
         if trial.status is Status.INVALID:
-            data["result_validity"] = "INVALID"  # also where something of the user's says so
+            data["result_validity"] = "INVALID"  # also if a requirement of the user failed
         if trial.value is not None:
             data.setdefault("value", trial.value)
         if trial.reason:
@@ -104,15 +103,15 @@ class Run(NamedTuple):
 
 
 Predicate = Callable[[Run], Any]
-"""Whether a run is good; truthiness counts."""
+"""Given a run, returns whether it holds."""
 
 
 class Repeat(dict[str, Any]):
-    """Yielded instead of a plain dict: run this point again, though its result is known."""
+    """A point to run again although its result is known, yielded instead of a plain dict."""
 
 
 class SearcherInterface(ABC):
-    """A search written as a generator. `is_dynamic` false promises to ignore what is sent."""
+    """A search written as a generator. If `is_dynamic` is false, it must not use results."""
 
     @property
     @abstractmethod
@@ -121,15 +120,15 @@ class SearcherInterface(ABC):
 
     @abstractmethod
     def generate(self) -> Points:
-        """Yield points; each yield is answered with the `Run` of that very point."""
+        """Yield points; each yield returns the `Run` of that point."""
 
     def get_best(self) -> Point:
-        """The best point known, where a search has a notion of its own of what is best."""
-        raise NotImplementedError(f"{type(self).__name__} does not say which point is best")
+        """The best point so far, if the search defines one."""
+        raise NotImplementedError(f"{type(self).__name__} does not define a best point")
 
 
 def do_send(generator: Points, past: Run | None = None) -> dict[str, Any] | None:
-    """The next point of a generator, or None at its end. The first time nothing is sent."""
+    """The next point of a generator, or None at its end. Without `past` the generator starts."""
     try:
         point = generator.send(past) if past is not None else next(generator)
     except StopIteration:
@@ -138,42 +137,41 @@ def do_send(generator: Points, past: Run | None = None) -> dict[str, Any] | None
 
 
 def config_of(point: Point) -> Config:
-    """A point, frozen: what a searcher changes later does not change what was run."""
+    """An immutable copy of a point, which the searcher may change later."""
     return Config.of({name: plain(value) for name, value in point.items()})
 
 
 def plain(value: Any) -> Any:
-    """A number of numpy as Python's own; anything else as it is."""
+    """Convert a number of NumPy to a Python number; other values are returned as they are."""
     return value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value
 
 
 def is_good(run: Run | None, predicate: Predicate, owner: str) -> bool:
-    """Whether a run holds by the predicate of `owner`; what that raises is blamed on it.
+    """Whether a run holds by the predicate of `owner`, which errors name.
 
-    A run that failed never does. One that came to its end with a result that does not count is for
-    the predicate to judge.
+    A failed run never holds. The predicate also judges invalid runs.
     """
     if run is None or not (run.ok or run.status is Status.INVALID):
         return False
-    with blaming(f"the predicate of {owner}"):
+    with foreign_code(f"the predicate of {owner}"):
         return bool(predicate(run))
 
 
 def check_callable(function: object, what: str) -> None:
-    """Refuse what cannot be called where a function is meant."""
+    """Raise `UsageError` if a function is not callable."""
     if not callable(function):
         raise UsageError(f"{what} must be a function, not {function!r}")
 
 
 def whole_number(value: object, what: str) -> int:
-    """An int from what a user gave as one; numpy's integers are, floats and bools are not."""
+    """The integer that a user gave; NumPy's integers are allowed, floats and bools are not."""
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         raise UsageError(f"{what} must be a whole number, not {value!r}")
     return index(value)
 
 
 def listed(values: object, name: str, owner: str) -> tuple[Any, ...]:
-    """The values of a parameter, from anything that has an order; a text is not a list."""
+    """The values of a parameter, from any ordered collection; a string is not one."""
     if isinstance(values, str | bytes | Mapping | set | frozenset) or not isinstance(
         values, Iterable
     ):

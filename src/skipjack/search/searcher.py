@@ -1,64 +1,68 @@
-"""What a searcher is, and what it is given to start with."""
+"""The interface of a searcher, its context and parameters, and the cost of a trial."""
 
 from __future__ import annotations
 
+import inspect
+import math
+import typing
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from functools import partial
+from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
-from skipjack.core.space import Space
-from skipjack.core.trial import Trial
+from skipjack.core import Config, Device, Problem, Space, Trial, did_you_mean
+from skipjack.errors import UsageError
+
+# The interface of a searcher, and its context.
 
 _BEFORE_DEFAULT = 2
 
 
 @dataclass(frozen=True, slots=True)
 class SearchContext:
-    """Everything a search depends on besides what it is told."""
+    """Everything that a search depends on in addition to the trials that it is told."""
 
     space: Space
     seed: int = 0
     trials: int | None = None
-    """How many configs may be asked; None for no limit."""
+    """The most configs that may be requested; None for no limit."""
     seeds: tuple[Config, ...] = ()
-    """Where to look first: winners of near problems, promising configs."""
+    """Configs to try first: winners of similar problems, promising configs."""
     known: tuple[Trial, ...] = ()
-    """Trials of earlier runs of the study. They are not asked again and cost no budget."""
+    """Trials of earlier runs of the study. They are not requested again and cost no budget."""
     default_soon: bool = True
-    """Gains are measured against the default, so it is asked early; else after all seeds.
+    """Whether the default is requested early, since gains are relative to it; else after all seeds.
 
-    Two seeds go before it: where time is short they are worth more.
+    Two seeds come before it: they are worth more if time is short.
     """
     problem: Problem | None = None
-    """What is tuned; None where it is not a problem, as in a sweep of commands."""
+    """The problem to tune; None if there is none, as in a sweep of commands."""
     device: Device | None = None
-    """What it is tuned for, which may not be here; None where there is no problem."""
+    """The device to tune for, which may be another machine's; None without a problem."""
     repeats: bool = False
-    """Whether a config may be asked again: runs of a command differ, and a search may need that."""
+    """Whether a config may be requested again, because runs of a command differ."""
 
     def starts(self) -> tuple[Config, ...]:
-        """What is asked first: the default and the seeds that are legal here, each once."""
+        """The configs to request first: the default and the legal seeds, each once."""
         legal = [config for config in self.seeds if self.space.contains(config)]
         place = _BEFORE_DEFAULT if self.default_soon else len(legal)
         order = (*legal[:place], self.space.default(), *legal[place:])
         return tuple({self.space.key(config): config for config in order}.values())
 
     def rng(self) -> np.random.Generator:
-        """A fresh source of randomness, the same for the same seed."""
+        """A new random generator, the same for the same seed."""
         return np.random.default_rng(self.seed)
 
 
 @runtime_checkable
 class Searcher(Protocol):
-    """Decides which configs to try next. `GeneratorSearcher` is the easy way to write one.
+    """Decides which configs to try next. `GeneratorSearcher` is the easiest way to write one.
 
-    Configs that are asked are legal, distinct, and not among the trials told before (unless the
-    context allows repeats); there are never more than the budget. Given the same context and the
-    same calls with the same trials in the same order, a searcher asks the same.
+    The configs of `ask` are legal, distinct, and not among the trials told before (unless the
+    context allows repeats), and never more than the budget. A searcher is deterministic: the same
+    context and the same calls in the same order give the same configs.
     """
 
     def ask(self, n: int) -> list[Config]:
@@ -66,10 +70,154 @@ class Searcher(Protocol):
         ...
 
     def tell(self, trial: Trial) -> None:
-        """What came of a config. In any order, also of configs that were never asked."""
+        """Record a trial. Trials come in any order, also of configs that were never requested."""
         ...
 
     @property
     def done(self) -> bool:
         """Whether it will never ask again, whatever it is told."""
         ...
+
+
+# The order of trials: a smaller value is better, and failed trials are last.
+
+
+def cost(trial: Trial) -> float:
+    """The trial's value; infinite if it failed."""
+    value = trial.value if trial.ok else None
+    return math.inf if value is None or math.isnan(value) else value
+
+
+def best(trials: Iterable[Trial]) -> Trial | None:
+    """The first trial of the lowest cost; None if all failed."""
+    found = min(trials, key=cost, default=None)
+    return None if found is None or math.isinf(cost(found)) else found
+
+
+def worsening(old: float, new: float) -> float:
+    """The logarithm of the factor by which a value got worse; negative if it got better.
+
+    Values are times or, to be maximised, negated rates, usually all of one sign. If signs differ,
+    the relative difference is used instead.
+    """
+    if old > 0 and new > 0:
+        return math.log(new / old)
+    if old < 0 and new < 0:
+        return math.log(old / new)
+    return (new - old) / max(abs(new), abs(old), 1e-300)
+
+
+# Parameters of searchers, given by name or as text: ``genetic:population=30,tournament=5``.
+#
+# They are the arguments of a searcher's class or generator function after the first, each with a
+# default that defines its type. `Bounds` in an annotation limit a number.
+
+Value = bool | int | float | str
+
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
+_LONGEST = 255
+"""The size of the column in a fleet's database."""
+
+
+class Bounds(NamedTuple):
+    """The smallest and the largest value of a number."""
+
+    least: float
+    most: float
+
+
+Count = Annotated[int, Bounds(1, 10_000)]
+Share = Annotated[float, Bounds(0, 1)]
+
+
+def split_text(text: str) -> tuple[str, dict[str, str]]:
+    """A searcher's name, and its parameters as text."""
+    name, colon, rest = text.partition(":")
+    given: dict[str, str] = {}
+    for part in rest.split(",") if colon else ():
+        key, equals, value = (word.strip() for word in part.partition("="))
+        if not key or not equals or not value:
+            raise UsageError(
+                f"searcher {text!r}: write parameters as NAME:PARAMETER=VALUE,PARAMETER=VALUE, "
+                "for example genetic:population=30"
+            )
+        if key in given:
+            raise UsageError(f"searcher {text!r} sets {key} twice; remove one of them")
+        given[key] = value
+    return name, given
+
+
+def read_parameters(
+    name: str, factory: Callable[..., object], given: Mapping[str, object]
+) -> dict[str, Value]:
+    """The values of a searcher's parameters that differ from their defaults."""
+    known = {one.name: one.default for one in _after_first(factory) if type(one.default) in _KINDS}
+    hints = _hints(factory)
+    values = {}
+    for key, value in sorted(given.items()):
+        if key not in known:
+            takes = f"it takes {', '.join(known) or 'none'}{did_you_mean(key, known)}"
+            raise UsageError(f"searcher {name} has no parameter {key!r}; {takes}")
+        notes = getattr(hints.get(key), "__metadata__", ())
+        bounds = [note for note in notes if isinstance(note, Bounds)]
+        values[key] = _value(value, type(known[key]), bounds, f"{key} of searcher {name}")
+    return {key: value for key, value in values.items() if value != known[key]}
+
+
+def spelled(name: str, values: Mapping[str, Value]) -> str:
+    """Name and parameters as canonical text, which identifies the study."""
+    said = (str(v).lower() if isinstance(v, bool) else str(v) for v in values.values())
+    words = (f"{key}={value}" for key, value in zip(values, said, strict=True))
+    text = name + ":" * bool(values) + ",".join(words)
+    if len(text) > _LONGEST:
+        raise UsageError(
+            f"searcher {name} with its parameters has {len(text)} characters; "
+            f"at most {_LONGEST} are possible"
+        )
+    return text
+
+
+def check_defaults(name: str, factory: Callable[..., object]) -> None:
+    """Raise `UsageError` for a searcher that needs a parameter."""
+    for one in _after_first(factory):
+        if one.default is one.empty:
+            raise UsageError(f"parameter {one.name} of searcher {name!r} needs a default")
+
+
+def _value(given: object, kind: type[Any], bounds: list[Bounds], what: str) -> Any:
+    """The value of a parameter, from text or from Python."""
+    value: Any = given
+    if isinstance(given, str) and kind is bool:
+        value = {"true": True, "false": False}.get(given.lower())
+    elif isinstance(given, str) or (kind is float and type(given) is int):
+        try:
+            value = kind(given)
+        except ValueError:
+            value = None
+    if type(value) is not kind or (kind is float and not math.isfinite(value)):
+        raise UsageError(f"{what} must be {_KINDS[kind]}, not {given!r}")
+    if kind is str and set(value) & set(",="):
+        raise UsageError(f"{what} must not contain commas or =; it is {value!r}")
+    for least, most in bounds:
+        if not least <= value <= most:
+            raise UsageError(f"{what} must be from {least} to {most}, not {value}")
+    return value
+
+
+def _after_first(factory: Callable[..., object]) -> list[inspect.Parameter]:
+    """The arguments after the context that can be given by name."""
+    try:
+        arguments = list(inspect.signature(factory).parameters.values())[1:]
+    except (TypeError, ValueError):
+        return []  # a C function without a signature
+    return [one for one in arguments if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+
+
+def _hints(factory: Any) -> Mapping[str, Any]:
+    while isinstance(factory, partial):
+        factory = factory.func
+    function = inspect.getattr_static(factory, "__init__") if inspect.isclass(factory) else factory
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, AttributeError):
+        return {}  # a plug-in may import names only for type checkers

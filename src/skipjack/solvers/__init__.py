@@ -1,34 +1,31 @@
-"""Solvers: what can be built and run, one folder for each way of building."""
+"""Solvers: ways to compute an operation on a device, with one folder for each kind of solver."""
 
 from typing import TYPE_CHECKING
 
 from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
-    from skipjack.solvers.identity import (
-        build_identity,
-        definition_digest,
-        source_key,
-    )
-    from skipjack.solvers.pinning import (
+    from skipjack.core import ABI
+    from skipjack.solvers.identity import build_identity, definition_digest, source_key
+    from skipjack.solvers.pins import (
         named_pins,
         pinned_solvers,
         pinned_space,
         read_pins,
         spelled_pins,
     )
+    from skipjack.solvers.python_source import canonicalize, mentioned_names, read_module
     from skipjack.solvers.registry import (
         EXAMPLE_GPUS,
+        all_solvers,
         building_for,
         building_solvers,
-        driven_elsewhere,
-        every,
+        driver_refusal,
         find_solver,
-        for_gpus_alone,
         installed,
-        is_for,
         is_known,
         names,
+        needs_gpu,
         only_built_in,
         only_solvers,
         refusal,
@@ -36,10 +33,10 @@ if TYPE_CHECKING:
         register,
         solver_for,
         solvers_for,
+        supports_device,
         vendors_for,
     )
     from skipjack.solvers.solver import (
-        ABI,
         Blob,
         BuildingSolver,
         DrivingSolver,
@@ -55,7 +52,7 @@ if TYPE_CHECKING:
         Source,
         SourceAware,
         VendorSolver,
-        slack_of,
+        tolerance_factor_of,
     )
 
 __all__ = [
@@ -76,80 +73,54 @@ __all__ = [
     "Source",
     "SourceAware",
     "VendorSolver",
+    "all_solvers",
     "build_identity",
     "building_for",
     "building_solvers",
+    "canonicalize",
     "definition_digest",
-    "driven_elsewhere",
-    "every",
+    "driver_refusal",
     "find_solver",
-    "for_gpus_alone",
     "installed",
-    "is_for",
     "is_known",
+    "mentioned_names",
     "named_pins",
     "names",
+    "needs_gpu",
     "only_built_in",
     "only_solvers",
     "pinned_solvers",
     "pinned_space",
+    "read_module",
     "read_pins",
     "refusal",
     "refusal_of_all",
     "register",
-    "slack_of",
     "solver_for",
     "solvers_for",
     "source_key",
     "spelled_pins",
+    "supports_device",
+    "tolerance_factor_of",
     "vendors_for",
 ]
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "identity": ("build_identity", "definition_digest", "source_key"),
-        "pinning": ("named_pins", "pinned_solvers", "pinned_space", "read_pins", "spelled_pins"),
+        "skipjack.core": "ABI",
+        "identity": "build_identity definition_digest source_key",
+        "pins": "named_pins pinned_solvers pinned_space read_pins spelled_pins",
+        "python_source": "canonicalize mentioned_names read_module",
         "registry": (
-            "EXAMPLE_GPUS",
-            "building_for",
-            "building_solvers",
-            "driven_elsewhere",
-            "every",
-            "find_solver",
-            "for_gpus_alone",
-            "installed",
-            "is_for",
-            "is_known",
-            "names",
-            "only_built_in",
-            "only_solvers",
-            "refusal",
-            "refusal_of_all",
-            "register",
-            "solver_for",
-            "solvers_for",
-            "vendors_for",
+            "EXAMPLE_GPUS all_solvers building_for building_solvers driver_refusal find_solver "
+            "installed is_known names needs_gpu only_built_in only_solvers refusal "
+            "refusal_of_all register solver_for solvers_for supports_device vendors_for"
         ),
         "solver": (
-            "ABI",
-            "Blob",
-            "BuildingSolver",
-            "DrivingSolver",
-            "GpuFunctionSolver",
-            "GpuVendorSolver",
-            "ImportingSolver",
-            "LooseSolver",
-            "NativeVendorSolver",
-            "RacingSolver",
-            "ResultCall",
-            "Slot",
-            "Solver",
-            "Source",
-            "SourceAware",
-            "VendorSolver",
-            "slack_of",
+            "Blob BuildingSolver DrivingSolver GpuFunctionSolver GpuVendorSolver "
+            "ImportingSolver LooseSolver NativeVendorSolver RacingSolver ResultCall Slot Solver "
+            "Source SourceAware VendorSolver tolerance_factor_of"
         ),
     },
 )
-"""Schedules are imported without any of these."""

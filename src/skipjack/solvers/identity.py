@@ -1,9 +1,9 @@
-"""What a build is: the content of its operation and its solver, and what it is built for.
+"""The identity of a build: the content of its operation and solver, and the target it is built for.
 
-Names and versions do not say it: an operation or a solver of a plug-in is edited without either
-changing. What comes with Skipjack counts as one content, the text of its code generators. What
-does not is the text of the file that defines it and of the files next to it that this one imports;
-comments and docstrings do not count.
+Names and versions are not enough: the operation or solver of a plug-in may be edited without a
+change of either. All code that comes with Skipjack counts as one content, the text of its code
+generators. For other code the content is the text of the defining file and of the files next to it
+that it imports, without comments and docstrings.
 """
 
 from __future__ import annotations
@@ -21,38 +21,37 @@ from pathlib import Path
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
-from skipjack.core.device import Device
-from skipjack.core.digest import digest_of
-from skipjack.core.problem import Problem
-from skipjack.errors import SkipjackError, blaming
-from skipjack.native.own_code import own_code, own_identity, target_identity
+from skipjack.core import Device, Problem, digest_of
+from skipjack.errors import SkipjackError, foreign_code
+from skipjack.native import own_build_identity, own_code, target_identity
 from skipjack.operations import comes_with_skipjack, get
 from skipjack.solvers.built_in import is_built_in
-from skipjack.solvers.module_names import ModuleNames, absolute, read_module
+from skipjack.solvers.python_source import ModuleNames, absolute_module, read_module
 from skipjack.solvers.solver import BuildingSolver, Solver, Source
 
 _PLAIN = (str, bytes, int, float, complex, bool, type(None))
 _INSTALLED = frozenset(("site-packages", "dist-packages"))
-"""Folders of all that is installed."""
+"""Names of the folders that packages are installed to."""
 _DEEPEST = 6
-"""Levels of an object's state that are looked into."""
+"""Levels of an object's state that are read."""
 
 
 def build_identity(problem: Problem, solver: Solver, device: Device) -> str:
-    """Of all builds of a problem by a solver for a device; their configs tell them apart.
+    """The identity that all builds of a problem by a solver for a device share, for any config.
 
-    Neither the compiler's version nor the machine that computes this has a part in it: builds say
-    themselves what compiled them, and the machines of a fleet must come to the same.
+    It depends neither on the compiler's version nor on the machine that computes it: each build
+    records its compiler, and all machines of a fleet must compute the same identity.
     """
     if is_built_in(solver) and comes_with_skipjack(problem.operation):
-        return own_identity(problem.key, solver.name, device)
+        return own_build_identity(problem.key, solver.name, device)
     return digest_of([_content(problem, solver), *target_identity(device)])
 
 
 def definition_digest(problem: Problem) -> str:
-    """Of an operation's definition for this problem; empty for one that comes with Skipjack.
+    """Digest of an operation's definition for this problem; empty if it comes with Skipjack.
 
-    Unlike an identity it does not change with Skipjack, so that files outlast an update.
+    Unlike a build's identity it does not change with Skipjack's version, so that files remain
+    valid after an update.
     """
     operation = get(problem.operation)
     if _is_known(type(operation).__module__, 0):
@@ -61,10 +60,10 @@ def definition_digest(problem: Problem) -> str:
 
 
 def source_key(solver: BuildingSolver, source: Source) -> str:
-    """What machine code is known by: its source, and the compiling solver if it is not ours.
+    """The key of machine code: its source, and the text of `compile` if a plug-in defines it.
 
-    Equal sources are one build, whatever else of a solver changed. A solver of a plug-in may have
-    an own way to compile, about which a source says nothing.
+    Equal sources are one build, whatever else changed in a solver. The source does not describe a
+    plug-in's own way to compile, so that its text is part of the key.
     """
     compile_ = type(solver).compile
     if _is_known(compile_.__module__, 0):
@@ -78,11 +77,11 @@ def _content(problem: Problem, solver: Solver) -> str:
 
 
 _texts_of_ours: dict[int, tuple[object, list[str]]] = {}
-"""By the id of objects whose classes come with Skipjack, which are kept here and do not change."""
+"""By the id of immutable objects whose classes come with Skipjack; kept alive here."""
 
 
 def _texts(one: object) -> list[str]:
-    """`_texts_of` an operation or a solver, sorted; it is asked for at every build."""
+    """`_texts_of` an operation or a solver, sorted; it is needed for every build."""
     if not _is_known(type(one).__module__, 0):
         return sorted(_texts_of(one, 0))
     if id(one) not in _texts_of_ours:
@@ -91,9 +90,9 @@ def _texts(one: object) -> list[str]:
 
 
 def _meaning(problem: Problem) -> list[str]:
-    """What an operation says that a problem is, by its nest or its programs."""
+    """The nest or the programs of a problem, as text."""
     operation = get(problem.operation)
-    with blaming(f"operation {operation.name} asked what {problem.key} is"):
+    with foreign_code(f"operation {operation.name} asked to describe {problem.key}"):
         return [
             repr(getattr(operation, name)(problem))
             for name in ("nest", "programs")
@@ -102,7 +101,7 @@ def _meaning(problem: Problem) -> list[str]:
 
 
 def _texts_of(thing: object, depth: int) -> list[str]:
-    """What of an object's code and state does not come with Skipjack."""
+    """The parts of an object's code and state that do not come with Skipjack."""
     return list(dict.fromkeys(_parts(thing, depth)))
 
 
@@ -128,7 +127,7 @@ def _parts(thing: Any, depth: int) -> Iterator[str]:
             value = getattr(thing, name, None)
             yield from (f"{name} = {part}" for part in _parts(value, depth + 1))
     else:
-        # What can change is a cache of something: it says nothing of what the object is.
+        # A mutable object is taken for a cache, which does not define what the object is.
         yield f"{type(thing).__qualname__} {getattr(thing, '__name__', '')}"
 
 
@@ -143,7 +142,7 @@ def _declared(thing: object, name: str) -> object:
 
 
 def _is_known(module: str, depth: int) -> bool:
-    """Whether a module comes with Skipjack or Python, or is of a library that is merely used."""
+    """Whether a module comes with Skipjack or Python, or belongs to an installed library."""
     top = module.partition(".")[0]
     if top == "skipjack" or (top in sys.stdlib_module_names and top != "__main__"):
         return True
@@ -154,7 +153,7 @@ def _is_known(module: str, depth: int) -> bool:
 
 
 def _members(kind: type) -> str:
-    """Of a class that was typed in."""
+    """The members of a class that has no file."""
     functions = sorted((n, m) for n, m in vars(kind).items() if isinstance(m, FunctionType))
     plain = sorted((n, repr(m)) for n, m in vars(kind).items() if isinstance(m, _PLAIN))
     return repr([*((name, _code(member.__code__)) for name, member in functions), *plain])
@@ -169,12 +168,12 @@ def _code(code: CodeType) -> str:
 
 
 def _text_of_module(name: str) -> str:
-    """The digest of a module's file and of those next to it that it imports; empty without one."""
+    """Digest of a module's file and of the neighbouring files it imports; empty without a file."""
     root = _file(name).resolve()
     if root.suffix != ".py" or not root.is_file():
         return ""
     texts = {path: _canonical(path, _stamp(path)) for path in _files(root)}
-    # By content alone: a plug-in lies elsewhere on another machine.
+    # By content alone: a plug-in has another path on another machine.
     return digest_of([texts.pop(root), *sorted((path.name, text) for path, text in texts.items())])
 
 
@@ -193,7 +192,7 @@ def _files(root: Path) -> list[Path]:
 
 
 def _imports(path: Path) -> Iterator[Path]:
-    """Files of the same folder or package that a file imports, anywhere in it."""
+    """Files of the same folder or package that a file imports, at any level."""
     try:
         names = read_module(path, _stamp(path))
         tree = ast.parse(path.read_bytes())
@@ -203,7 +202,7 @@ def _imports(path: Path) -> Iterator[Path]:
         if isinstance(node, ast.Import):
             targets = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            module = absolute(names, node)
+            module = absolute_module(names, node)
             targets = [f"{module}.{alias.name}".lstrip(".") for alias in node.names]
         else:
             continue
@@ -211,16 +210,16 @@ def _imports(path: Path) -> Iterator[Path]:
 
 
 def _neighbour(names: ModuleNames, target: str) -> Path | None:
-    """The file of ``a.b.c``, which may be a module or a name in one."""
+    """The file of ``a.b.c``, which may be a module or a name in a module."""
     parts = target.split(".")
     if names.path.parent.name in _INSTALLED and not _come_together(names.path.stem, parts[0]):
-        return None  # all that is installed lies next to it
+        return None  # in this folder all installed packages are neighbours
     found = (names.neighbour(parts[:length]) for length in range(len(parts), 0, -1))
     return next(filter(None, found), None)
 
 
 def _come_together(module: str, other: str) -> bool:
-    """Whether one distribution has installed both modules."""
+    """Whether one distribution installed both modules."""
     by_module = _distributions()
     return not set(by_module.get(module, ())).isdisjoint(by_module.get(other, ()))
 
@@ -234,9 +233,9 @@ def _distributions() -> Mapping[str, Sequence[str]]:
 
 @functools.lru_cache(maxsize=256)
 def _canonical(path: Path, stamp: int) -> str:
-    """The text of a file as it is at a time, without comments, docstrings and blank lines.
+    """The text of a file at a modification time, without comments, docstrings and blank lines.
 
-    Cut out of the text, which is the same for every version of Python; the syntax tree is not.
+    They are cut out of the text, because the syntax tree differs between versions of Python.
     """
     try:
         text = path.read_bytes().decode(errors="replace")
@@ -256,7 +255,7 @@ def _canonical(path: Path, stamp: int) -> str:
 
 
 def _docstrings(tree: ast.Module) -> Iterator[tuple[int, int]]:
-    """First and last lines of those that stand on lines of their own."""
+    """First and last lines of the docstrings that share no line with other code."""
     for node in ast.walk(tree):
         documented = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:

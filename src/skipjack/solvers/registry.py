@@ -1,4 +1,4 @@
-"""The known solvers by name, and which of them a problem gets."""
+"""The known solvers by name, and the choice of solvers for a problem."""
 
 from __future__ import annotations
 
@@ -10,17 +10,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from skipjack.core.device import Device
-from skipjack.core.dtypes import DTYPES, listed
-from skipjack.core.guarding import guard
-from skipjack.core.membership import called, check_members, has_any
-from skipjack.core.naming import check_new_name
-from skipjack.core.operation import NestOperation, ProgramOperation
-from skipjack.core.problem import Problem
-from skipjack.entry_points import EntryPoints, named_instance
-from skipjack.errors import ForeignError, SkipjackError, UsageError, blaming
-from skipjack.gpu.describing import describe_gpu
+from skipjack.core import (
+    DTYPES,
+    Device,
+    NestOperation,
+    Problem,
+    ProgramOperation,
+    check_members,
+    check_new_name,
+    guard_methods,
+    has_any_method,
+    listed,
+    plugin_label,
+)
+from skipjack.errors import ForeignError, SkipjackError, UsageError, foreign_code
+from skipjack.gpu import describe_gpu
 from skipjack.operations import get, parse
+from skipjack.plugins import EntryPoints, named_instance
 from skipjack.solvers.built_in import BUILT_IN, BuiltIn, Use, load
 from skipjack.solvers.solver import (
     BuildingSolver,
@@ -37,45 +43,46 @@ from skipjack.solvers.solver import (
 log = logging.getLogger(__name__)
 
 _known: dict[str, Solver | BuiltIn] = {one.name: one for one in BUILT_IN}
-"""Those of others behind ours, which are loaded when used."""
+"""Built-in solvers first, which are loaded when they are used; those of plug-ins after them."""
 _CLOSE = 0.7
-"""How alike names are of which one is taken for a slip of the other."""
+"""The similarity from which on a name is suggested in place of a misspelled one."""
 EXAMPLE_GPUS = ("sm_90/132", "gfx942/304")
-"""One of each vendor's, where any will do."""
+"""One GPU of each vendor, for questions about GPUs in general."""
 _WAYS = (BuildingSolver, VendorSolver, NativeVendorSolver, GpuVendorSolver, DrivingSolver)
-"""What a solver is besides; each has methods of its own."""
+"""The protocols that add methods to `Solver`."""
 _warned: set[tuple[str, str, str]] = set()
-"""Solvers, methods and problems whose errors were logged."""
+"""Solver, method and problem of the errors that were logged."""
 _KIND_NAMES = {"cpu": "CPUs", "cuda": "NVIDIA's GPUs", "hip": "AMD's GPUs"}
 
 
 def register(solver: Solver) -> None:
-    """Add a solver. Without `preferred` it is the default where no other can do a problem.
+    """Add a solver. Unless it is `preferred`, it is the default only where no other applies.
 
     Attributes that it does not declare get the defaults of `Solver`.
     """
     check_members("solver", solver, Solver)
     check_new_name("solver", solver.name, _known)
-    ways = [way for way in _WAYS if has_any(solver, way, Solver)]
+    ways = [way for way in _WAYS if has_any_method(solver, way, Solver)]
     if not ways:
         raise UsageError(
-            f"{called('solver', solver)} has nothing that builds (compiler, lower, compile, slots) "
-            "and nothing that calls a library (bind, thunk or bind_gpu)"
+            f"{plugin_label('solver', solver)} has neither the methods that build a kernel "
+            "(compiler, lower, compile, slots) nor "
+            "one that calls a library (bind, thunk or bind_gpu)"
         )
     for way in ways:
         check_members("solver", solver, way)
-    guard("solver", solver, (*_WAYS, RacingSolver, LooseSolver, SourceAware))
+    guard_methods("solver", solver, (*_WAYS, RacingSolver, LooseSolver, SourceAware))
     _check_declarations(solver)
     _known[solver.name] = solver
 
 
 def _check_declarations(solver: Solver) -> None:
-    """Refuse what would never match, such as a text in place of a tuple."""
-    # Only needed where a plug-in registers; it would load MIOpen's formats with every lookup.
+    """Refuse declarations that could never match, such as a string in place of a tuple."""
+    # Imported here: with every lookup it would load MIOpen's formats, which plug-ins alone need.
     from skipjack.interop.miopen import FAMILIES
 
-    this = called("solver", solver)
-    with blaming(this):
+    this = plugin_label("solver", solver)
+    with foreign_code(this):
         kinds, dtypes = solver.kinds, solver.dtypes
         of_texts = not isinstance(kinds, str) and all(isinstance(kind, str) for kind in kinds)
         known = not isinstance(dtypes, str) and all(dtype in DTYPES for dtype in dtypes)
@@ -104,7 +111,7 @@ def installed() -> EntryPoints:
 
 @contextmanager
 def only_solvers(*solvers: Solver) -> Iterator[None]:
-    """No others are known inside: for tests without a compiler."""
+    """Hide all other solvers within the context: for tests without a compiler."""
     before = dict(_known)
     _known.clear()
     try:
@@ -118,25 +125,25 @@ def only_solvers(*solvers: Solver) -> Iterator[None]:
 
 
 def names() -> list[str]:
-    """All known solvers, sorted; none of ours is loaded for that."""
+    """The names of all known solvers, sorted; no built-in solver is loaded."""
     installed().load_all()
     return sorted(_known)
 
 
 def is_known(name: str) -> bool:
-    """Whether `find_solver` finds it; other distributions are looked at if it is not ours."""
+    """Whether `find_solver` finds it; plug-ins are loaded only if it is not built in."""
     if name not in _known:
         installed().load(name)
     return name in _known
 
 
-def every() -> list[Solver]:
+def all_solvers() -> list[Solver]:
     """All solvers, loaded and sorted by name."""
     return [find_solver(name) for name in names()]
 
 
 def only_built_in() -> bool:
-    """Whether all known solvers come with Skipjack; none is loaded for that."""
+    """Whether all known solvers come with Skipjack; no solver is loaded."""
     return all(isinstance(one, BuiltIn) for one in _known.values()) and installed().is_empty()
 
 
@@ -150,8 +157,8 @@ def find_solver(name: str) -> Solver:
     return load(known) if isinstance(known, BuiltIn) else known
 
 
-def _asked(problem: Problem, device: Device, use: Use) -> Iterator[Solver]:
-    """The solvers that may do a problem, the preferred one first; others of ours are not loaded."""
+def _candidate_solvers(problem: Problem, device: Device, use: Use) -> Iterator[Solver]:
+    """Solvers that may apply to a problem, preferred ones first; others of ours are not loaded."""
     installed().load_all()
     for known in sorted(_known.values(), key=_is_behind):
         if not isinstance(known, BuiltIn):
@@ -161,30 +168,30 @@ def _asked(problem: Problem, device: Device, use: Use) -> Iterator[Solver]:
 
 
 def _is_behind(known: Solver | BuiltIn) -> bool:
-    """Whether those of plug-ins that are preferred go first."""
+    """Sort key: preferred solvers of plug-ins come before all others."""
     return isinstance(known, BuiltIn) or not known.preferred
 
 
 def building_for(device: Device) -> list[BuildingSolver]:
-    """Every solver that builds for devices of this kind, by name; others of ours are not loaded."""
+    """All solvers that build for devices of this kind, by name; others of ours are not loaded."""
     found = []
     installed().load_all()
     for name, known in sorted(_known.items()):
         if isinstance(known, BuiltIn) and not known.builds_for(device):
             continue
         solver = find_solver(name)
-        if isinstance(solver, BuildingSolver) and is_for(solver, device):
+        if isinstance(solver, BuildingSolver) and supports_device(solver, device):
             found.append(solver)
     return found
 
 
 def refusal(solver: Solver, problem: Problem, device: Device) -> str:
-    """Why a solver cannot do a problem on a device; empty if it can.
+    """Why a solver cannot compute a problem on a device; empty if it can.
 
-    What `kinds` and `dtypes` leave out is refused without asking. If `refuses` raises, that is a
+    `refuses` is called only if `kinds` and `dtypes` allow the problem. An exception counts as a
     refusal.
     """
-    if not is_for(solver, device):
+    if not supports_device(solver, device):
         verb = "builds" if isinstance(solver, BuildingSolver) else "is"
         return f"it {verb} for {_kind_names(solver.kinds)}, not for {device.name}"
     if problem.dtype not in solver.dtypes:
@@ -192,22 +199,22 @@ def refusal(solver: Solver, problem: Problem, device: Device) -> str:
     try:
         return solver.refuses(problem, device)
     except Exception as error:
-        return _raised(solver.name, "refuses", problem, error)
+        return _log_raised(solver.name, "refuses", problem, error)
 
 
-def _promise(solver: Solver, problem: Problem, device: Device) -> float:
-    """What a solver promises; nothing where it raises or does not race."""
+def _promise_of(solver: Solver, problem: Problem, device: Device) -> float:
+    """A solver's `promise`; 0 if it raises or has none."""
     if not isinstance(solver, RacingSolver):
         return 0.0
     try:
         return solver.promise(problem, device)
     except Exception as error:
-        _raised(solver.name, "promise", problem, error)
+        _log_raised(solver.name, "promise", problem, error)
         return 0.0
 
 
-def _raised(name: str, method: str, problem: Problem, error: Exception) -> str:
-    """Says once for a problem that a solver raised, so that it costs itself and nobody else."""
+def _log_raised(name: str, method: str, problem: Problem, error: Exception) -> str:
+    """Log once for each problem that a solver raised, and go on without that solver."""
     what = f"its {method} raised {type(error).__name__}: {error}"
     if isinstance(error, ForeignError):
         what = str(error)
@@ -217,8 +224,8 @@ def _raised(name: str, method: str, problem: Problem, error: Exception) -> str:
     return what
 
 
-def is_for(solver: Solver, device: Device) -> bool:
-    """Whether a solver is for devices of this kind at all."""
+def supports_device(solver: Solver, device: Device) -> bool:
+    """Whether a solver supports devices of this kind."""
     return device.kind in solver.kinds
 
 
@@ -229,19 +236,19 @@ def _kind_names(kinds: Sequence[str]) -> str:
 
 
 def building_solvers(problem: Problem, device: Device) -> list[BuildingSolver]:
-    """Solvers that can be tuned for this problem, the preferred one first."""
+    """Solvers that can be tuned for this problem, preferred ones first."""
     return [
         solver
-        for solver in _asked(problem, device, Use.BUILT)
+        for solver in _candidate_solvers(problem, device, Use.BUILT)
         if isinstance(solver, BuildingSolver) and not refusal(solver, problem, device)
     ]
 
 
 def solvers_for(problem: Problem, device: Device, name: str | None = None) -> list[BuildingSolver]:
-    """The solvers to tune: the one named, or those that race, the most promising first.
+    """The solvers to tune: the one named, or several, ranked by `promise`.
 
-    The preferred ones of plug-ins and the first of the others always race, the rest if they promise
-    something. A preferred one stays first, whatever others promise.
+    Preferred solvers of plug-ins and the first of the others are always included, the rest if their
+    `promise` is above 0. Preferred solvers stay first, whatever others promise.
     """
     if name is not None:
         return [_named(problem, device, name)]
@@ -252,30 +259,30 @@ def solvers_for(problem: Problem, device: Device, name: str | None = None) -> li
     others = [solver for solver in able if not solver.preferred]
     promises = [(1.0, solver) for solver in (*preferred, *others[:1])]
     for solver in others[1:]:
-        if promise := _promise(solver, problem, device):
+        if promise := _promise_of(solver, problem, device):
             promises.append((promise, solver))
     ranked = sorted(promises, key=lambda pair: (not pair[1].preferred, -pair[0]))
     return [solver for _, solver in ranked]
 
 
 def refusal_of_all(problem: Problem, device: Device) -> str:
-    """Why no solver builds a problem, in a sentence."""
+    """A sentence that says why no solver builds a problem."""
     on_cpu = device.kind == "cpu"
-    elsewhere = for_gpus_alone(problem, device)
+    on_gpus = needs_gpu(problem, device)
     possible = _possible_dtypes(problem, device)
     if possible:
         return (
             f"no solver computes {problem.operation} in {problem.dtype} "
             f"on {'a CPU' if on_cpu else device.name}; choose {listed(possible, 'or')}"
-            f"{', or a GPU' if elsewhere else ''}"
+            f"{', or a GPU' if on_gpus else ''}"
         )
-    if elsewhere:
-        return f"no solver can build {problem.key} for {device.name}: it is for GPUs alone"
-    return f"no solver can build {problem.key} for {device.name}; {_what_helps(problem, device)}"
+    if on_gpus:
+        return f"no solver can build {problem.key} for {device.name}: its solvers support GPUs only"
+    return f"no solver can build {problem.key} for {device.name}; {_refusal_hint(problem, device)}"
 
 
-def for_gpus_alone(problem: Problem, device: Device) -> bool:
-    """Whether no solver builds a problem for this CPU, and one would for a GPU."""
+def needs_gpu(problem: Problem, device: Device) -> bool:
+    """Whether a solver builds a problem for GPUs, and none does for this CPU."""
     if device.kind != "cpu" or building_solvers(problem, device):
         return False
     return any(building_solvers(problem, describe_gpu(name)) for name in EXAMPLE_GPUS)
@@ -289,31 +296,34 @@ def _possible_dtypes(problem: Problem, device: Device) -> list[str]:
     ]
 
 
-def _what_helps(problem: Problem, device: Device) -> str:
-    """What those solvers say that know the operation; what to write if none does."""
+def _refusal_hint(problem: Problem, device: Device) -> str:
+    """The commonest reason of the solvers that know the operation, or a hint."""
     knowing = [
         solver
         for solver in map(find_solver, [*_known])
         if isinstance(solver, BuildingSolver)
-        and is_for(solver, device)
+        and supports_device(solver, device)
         and (solver.name == problem.operation or _knows(solver, problem.operation, device))
     ]
     own = [solver for solver in knowing if solver.name == problem.operation]
     reasons = Counter(refusal(solver, problem, device) for solver in own or knowing)
     if reasons:
-        return f"those that know {problem.operation} say: {reasons.most_common(1)[0][0]}"
+        return f"the solvers of {problem.operation} say: {reasons.most_common(1)[0][0]}"
     operation = get(problem.operation)
     code = isinstance(operation, NestOperation | ProgramOperation)
     if device.kind == "cpu" and not code:
         return (
-            f"{called('operation', operation)} has neither nest nor programs, from which code is "
-            "generated; write one of them, or a solver of your own"
+            f"{plugin_label('operation', operation)} has neither nest nor programs, from which "
+            "code is generated; write one of them, or a solver of your own"
         )
-    return f"none for {_kind_names([device.kind])} knows {problem.operation}; write one of your own"
+    return (
+        f"no solver for {_kind_names([device.kind])} knows {problem.operation}; "
+        "add a solver of your own"
+    )
 
 
 def _knows(solver: Solver, name: str, device: Device) -> bool:
-    """Whether a solver can do an operation's example in any element type."""
+    """Whether a solver accepts an operation's example in any element type."""
     operation = get(name)
     try:
         example = parse(operation.example)
@@ -325,14 +335,14 @@ def _knows(solver: Solver, name: str, device: Device) -> bool:
 
 
 def solver_for(problem: Problem, device: Device, name: str | None = None) -> BuildingSolver:
-    """The solver that was named, or the most promising one."""
+    """The solver that was named, or the one with the highest `promise`."""
     return solvers_for(problem, device, name)[0]
 
 
 def _named(problem: Problem, device: Device, name: str) -> BuildingSolver:
     solver = find_solver(name)
     if isinstance(solver, DrivingSolver):
-        raise UsageError(driven_elsewhere(name))
+        raise UsageError(driver_refusal(name))
     if not isinstance(solver, BuildingSolver):
         raise UsageError(f"solver {name} is a library to compare with; it has nothing to tune")
     reason = refusal(solver, problem, device)
@@ -341,16 +351,16 @@ def _named(problem: Problem, device: Device, name: str) -> BuildingSolver:
     return solver
 
 
-def driven_elsewhere(name: str) -> str:
-    """What to say where a program of its own is asked for beside solvers of ours."""
-    return f"{name} searches and times by itself: make jobs with skipjack load --solver {name}"
+def driver_refusal(name: str) -> str:
+    """The error for a solver that is an external program and cannot be tuned in a session."""
+    return f"{name} runs its own search and timing: create jobs with skipjack load --solver {name}"
 
 
 def vendors_for(problem: Problem, device: Device) -> list[Solver]:
-    """Libraries to beat that are here and can do the problem, NumPy first."""
+    """Installed libraries to compare with that can compute the problem, NumPy first."""
     return [
         solver
-        for solver in _asked(problem, device, Use.COMPARED)
+        for solver in _candidate_solvers(problem, device, Use.COMPARED)
         if not isinstance(solver, BuildingSolver)
         and solver.compared
         and not refusal(solver, problem, device)

@@ -1,39 +1,74 @@
-"""Files that survive crashes, full disks and many processes: what ledger and bank stand on."""
+"""Files that survive crashes, full disks and many processes: what the ledger and the bank are built
+on.
+"""
 
 from typing import TYPE_CHECKING
 
 from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
-    from skipjack.storage.appending import AppendedFile
+    from skipjack.settings import ARTIFACTS
     from skipjack.storage.artifacts import (
-        ARTIFACTS,
         ArtifactStore,
         KernelStore,
         MemoryArtifacts,
         StoredArtifact,
         mark_used,
     )
-    from skipjack.storage.atomic import atomic_replacement, atomic_write, write_synced
-    from skipjack.storage.clock import Clock, timestamp, utc_now
-    from skipjack.storage.damage import set_aside
     from skipjack.storage.directory import (
         can_create_in,
         ensure_directory,
+        is_network_file_system,
         output_directory,
         user_directory,
     )
-    from skipjack.storage.failure import write_failure
-    from skipjack.storage.litter import sweep
+    from skipjack.storage.files import (
+        AppendedFile,
+        Clock,
+        atomic_replacement,
+        atomic_write,
+        disk_full,
+        plain_file,
+        quarantine,
+        sweep,
+        temporary_folder,
+        temporary_name,
+        timestamp,
+        utc_now,
+        write_failure,
+        write_synced,
+    )
     from skipjack.storage.lock import FileLock
-    from skipjack.storage.mounts import is_network_file_system
-    from skipjack.storage.sqlite_files import read_only_uri
+    from skipjack.storage.sqlite_files import (
+        BUSY_TIMEOUT_S,
+        MAGIC,
+        WRITE_AHEAD_LOG,
+        DamagedError,
+        check_journal,
+        companion_path,
+        connect_copy,
+        connect_immutable,
+        copy_database,
+        describe_damage,
+        hardened,
+        is_damage,
+        is_full,
+        pending_companions,
+        primary_code,
+        read_only_uri,
+        storage_error,
+        transaction,
+    )
 
 __all__ = [
     "ARTIFACTS",
+    "BUSY_TIMEOUT_S",
+    "MAGIC",
+    "WRITE_AHEAD_LOG",
     "AppendedFile",
     "ArtifactStore",
     "Clock",
+    "DamagedError",
     "FileLock",
     "KernelStore",
     "MemoryArtifacts",
@@ -41,14 +76,31 @@ __all__ = [
     "atomic_replacement",
     "atomic_write",
     "can_create_in",
+    "check_journal",
+    "companion_path",
+    "connect_copy",
+    "connect_immutable",
+    "copy_database",
+    "describe_damage",
+    "disk_full",
     "ensure_directory",
+    "hardened",
+    "is_damage",
+    "is_full",
     "is_network_file_system",
     "mark_used",
     "output_directory",
+    "pending_companions",
+    "plain_file",
+    "primary_code",
+    "quarantine",
     "read_only_uri",
-    "set_aside",
+    "storage_error",
     "sweep",
+    "temporary_folder",
+    "temporary_name",
     "timestamp",
+    "transaction",
     "user_directory",
     "utc_now",
     "write_failure",
@@ -58,24 +110,20 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "appending": ("AppendedFile",),
-        "artifacts": (
-            "ARTIFACTS",
-            "ArtifactStore",
-            "KernelStore",
-            "MemoryArtifacts",
-            "StoredArtifact",
-            "mark_used",
+        "skipjack.settings": "ARTIFACTS",
+        "artifacts": "ArtifactStore KernelStore MemoryArtifacts StoredArtifact mark_used",
+        "directory": (
+            "can_create_in ensure_directory is_network_file_system output_directory user_directory"
         ),
-        "atomic": ("atomic_replacement", "atomic_write", "write_synced"),
-        "clock": ("Clock", "timestamp", "utc_now"),
-        "damage": ("set_aside",),
-        "directory": ("can_create_in", "ensure_directory", "output_directory", "user_directory"),
-        "failure": ("write_failure",),
-        "litter": ("sweep",),
-        "lock": ("FileLock",),
-        "mounts": ("is_network_file_system",),
-        "sqlite_files": ("read_only_uri",),
+        "files": (
+            "AppendedFile Clock atomic_replacement atomic_write disk_full plain_file quarantine "
+            "sweep temporary_folder temporary_name timestamp utc_now write_failure write_synced"
+        ),
+        "lock": "FileLock",
+        "sqlite_files": (
+            "BUSY_TIMEOUT_S DamagedError MAGIC WRITE_AHEAD_LOG check_journal companion_path "
+            "connect_copy connect_immutable copy_database describe_damage hardened is_damage "
+            "is_full pending_companions primary_code read_only_uri storage_error transaction"
+        ),
     },
 )
-"""A program that looks things up needs few of them."""

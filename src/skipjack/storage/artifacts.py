@@ -25,27 +25,28 @@ __all__ = [
 ]
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _RECENT_S = 3600.0
-"""A file whose date is older than this is dated anew when it is read: a call to the system for
-each file and hour at most, and uses are told apart by the hour."""
+"""The date of a file that is older than this is set to now when the file is read: at most one
+system call per file and hour, with dates of use that are exact to the hour."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredArtifact:
-    """A file of a store, as it was found."""
+    """A file of a store."""
 
     path: Path
     size: int
     used_ns: int
-    """When it was last used, about: its date."""
+    """The approximate time of its last use, which is its date."""
 
 
 class ArtifactStore:
-    """Bytes in, digest out; what comes back is what went in, or `CorruptFileError`.
+    """Stores bytes by their digest; reading returns exactly these bytes, or `CorruptFileError`.
 
-    Any number of processes may put and get at once: a name decides the content, and files appear
-    whole. Who only reads does not load what writes. Reading looks into the `others` as well.
+    Any number of processes may put and get at the same time: the name determines the content, and
+    files appear as a whole. Reading does not load the module that writes files, and also looks into
+    the directories `others`.
     """
 
     def __init__(self, directory: Path, *others: Path) -> None:
@@ -54,27 +55,26 @@ class ArtifactStore:
         self._swept = False
 
     def put(self, data: bytes) -> str:
-        """Keep `data`; return its digest. Heals a damaged copy of the same bytes."""
-        from skipjack.storage.atomic import atomic_write
-        from skipjack.storage.failure import write_failure
+        """Store `data` and return its digest. Replaces a damaged copy of the same bytes."""
+        from skipjack.storage.files import atomic_write, write_failure
 
         digest = hashlib.sha256(data).hexdigest()
         path = self._directory / self._name(digest)
         try:
-            # Whoever can write here decides what programs run; of parents mkdir makes, only the
-            # last gets the mode.
+            # A user who can write here decides what programs run. Of the directories that mkdir
+            # creates, only the last gets the mode.
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.parent.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise write_failure(path, error) from error
         self._sweep_once()
         if self._read(path) != data:
-            # Syncing took a quarter of a tuning's time; a torn artifact is found by its digest.
+            # Syncing took a quarter of a tuning's time; the digest reveals a torn artifact.
             atomic_write(path, data, durable=False)
         return digest
 
     def path(self, digest: str) -> Path:
-        """Where the artifact is, or would be. Unchecked: load only what `get` returned."""
+        """The path of an artifact, which need not exist. Only load the bytes that `get` returns."""
         here = self._directory / self._name(digest)
         elsewhere = (directory / self._name(digest) for directory in self._others)
         if not self._others or here.is_file():
@@ -83,16 +83,16 @@ class ArtifactStore:
 
     def _name(self, digest: str) -> str:
         if not _DIGEST.fullmatch(digest):
-            # Digests also come out of imported files: none may lead out of the store.
+            # Digests also come from imported files: none may lead out of the store.
             raise StorageError(f"{digest!r} is not an artifact's digest (64 hexadecimal digits)")
         return f"{digest[:2]}/{digest}"
 
     def get(self, digest: str) -> bytes:
-        """The bytes with this digest. A damaged file is set aside."""
+        """The bytes with this digest. A damaged file is quarantined."""
         path = self.path(digest)
         data = self._read(path)
         if data is None:
-            raise StorageError(f"no artifact {digest} in {self._directory}; build it again")
+            raise StorageError(f"{self._directory} has no artifact {digest}; build it again")
         if hashlib.sha256(data).hexdigest() != digest:
             raise self._damaged(path, digest)
         return data
@@ -101,20 +101,20 @@ class ArtifactStore:
         return self.path(digest).is_file()
 
     def stored(self) -> Iterator[StoredArtifact]:
-        """What lies in the directory that is written to, in no order."""
+        """The files in the directory that is written to, in no order."""
         for folder in self._directory.glob("[0-9a-f][0-9a-f]"):
             with contextlib.suppress(OSError), os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.name.startswith("."):
                         continue  # being written
-                    with contextlib.suppress(OSError):  # gone in the meantime
+                    with contextlib.suppress(OSError):  # deleted in the meantime
                         found = entry.stat(follow_symlinks=False)
                         path = Path(entry.path)
                         yield StoredArtifact(path, found.st_size, found.st_mtime_ns)
 
     def _sweep_once(self) -> None:
-        """Remove what was left by writers that were killed."""
-        from skipjack.storage.litter import sweep
+        """Remove temporary files of killed writers, once per store."""
+        from skipjack.storage.files import sweep
 
         if not self._swept:
             self._swept = True
@@ -122,16 +122,16 @@ class ArtifactStore:
                 sweep(folder)
 
     def _damaged(self, path: Path, digest: str) -> CorruptFileError:
-        from skipjack.storage.damage import set_aside
+        from skipjack.storage.files import quarantine
         from skipjack.storage.lock import FileLock
 
         message = f"artifact {path} does not match its digest; "
         with FileLock(self._directory / "artifacts.lock"):
             data = self._read(path)
             if data is None or hashlib.sha256(data).hexdigest() == digest:
-                return CorruptFileError(f"{message}another process has dealt with it, try again")
+                return CorruptFileError(f"{message}another process has repaired it, try again")
             return CorruptFileError(
-                f"{message}it was set aside as {set_aside(path).name}, build it again"
+                f"{message}it was set aside as {quarantine(path).name}, build it again"
             )
 
     def _read(self, path: Path) -> bytes | None:
@@ -149,23 +149,23 @@ class ArtifactStore:
 
 
 def mark_used(path: Path) -> None:
-    """Date an artifact anew, so that it is among the last to go when room is needed."""
-    with contextlib.suppress(OSError):  # a directory that can only be read is no hindrance
+    """Set the date of an artifact to now, so that it is among the last to be removed for space."""
+    with contextlib.suppress(OSError):  # the directory may be read-only
         os.utime(path)
 
 
 class KernelStore(ArtifactStore):
-    """The kernel cache that settings name: a convenience, which nobody fails for the lack of.
+    """The kernel cache of the settings, which programs can work without.
 
-    What cannot be written is not kept, with one warning in a process; it is built again when it is
-    needed again.
+    Data that cannot be written is not kept, with one warning per process; it is built again when it
+    is needed again.
     """
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(*settings.kernel_dirs)
 
     def put(self, data: bytes) -> str:
-        """Keep `data` if that is possible; return its digest."""
+        """Store `data` if possible; return its digest."""
         try:
             return super().put(data)
         except StorageError as error:
@@ -183,16 +183,16 @@ def _warn_once(directory: Path, error: StorageError) -> None:
 
 
 class MemoryArtifacts(ArtifactStore):
-    """A store without files: what it was given, whose digests match, and what is put."""
+    """A store without files: data that it was given, whose digests match, and data that is put."""
 
     def __init__(self, known: Mapping[str, bytes] | None = None) -> None:
         super().__init__(Path("nowhere"))
         self._known = dict(known or {})
         self.new: dict[str, bytes] = {}
-        """What was put and not given."""
+        """Data that was put and not given."""
 
     def put(self, data: bytes) -> str:
-        """Keep `data`; return its digest."""
+        """Store `data` and return its digest."""
         digest = hashlib.sha256(data).hexdigest()
         if digest not in self._known:
             self.new[digest] = self._known[digest] = data
@@ -201,7 +201,7 @@ class MemoryArtifacts(ArtifactStore):
     def get(self, digest: str) -> bytes:
         """The bytes with this digest."""
         if digest not in self._known:
-            raise StorageError(f"artifact {digest} did not come with the task")
+            raise StorageError(f"the task came without artifact {digest}")
         return self._known[digest]
 
     def __contains__(self, digest: str) -> bool:

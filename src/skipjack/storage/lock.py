@@ -1,4 +1,4 @@
-"""A lock between processes that the kernel releases when its holder dies, however it dies."""
+"""A lock between processes, which the kernel releases when its holder dies, however it dies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from types import TracebackType
 
 from skipjack.errors import LockTimeoutError, StorageError
 from skipjack.reading import read_json
-from skipjack.storage.failure import write_failure
+from skipjack.storage.files import write_failure
 
 _LONGEST_COMMAND = 200
 _FIRST_PAUSE_S = 0.005
@@ -35,16 +35,16 @@ _KINDS = {
 
 
 class FileLock:
-    """``with FileLock(path): ...`` holds the lock on `path`, a file made for this purpose alone.
+    """``with FileLock(path): ...`` holds the lock on `path`, a file only used for this purpose.
 
-    A `directory` that is there can be locked as well; nobody can tell then who holds it.
+    An existing `directory` can be locked, too; then the holder cannot be named.
 
     If another process holds it, `on_wait` is called once with a sentence that names the holder, and
     the wait lasts until the lock is free, `timeout_s` is over (`LockTimeoutError`), or Ctrl-C. The
-    lock is not re-entrant: a second `FileLock` on one path waits, in the same process too. Any
-    number of processes hold it at once if all of them take it `shared`. A `public` lock can be held
-    by any user of the host, whoever made its file. What else lies under its name (a FIFO, a link)
-    is refused at once, and a file that has another name somewhere is never written to.
+    lock is not re-entrant: a second `FileLock` on one path waits, even in the same process. Several
+    processes can hold it at the same time if all take it `shared`. A `public` lock can be held by
+    any user of the host, whoever created its file. Anything else under its name (a FIFO, a link) is
+    refused at once, and a file with several hard links is never written to.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class FileLock:
 
     @property
     def is_current(self) -> bool:
-        """Whether it is held, and its file still lies under its name: nobody removed it."""
+        """Whether it is held, and its file was not removed or replaced."""
         if self._descriptor is None:
             return False
         try:
@@ -110,12 +110,12 @@ class FileLock:
             return False
 
     def _refuse_others(self) -> None:
-        """Complain of what lies there, if that is why it cannot be opened."""
+        """Raise `StorageError` if the path is something that cannot be locked."""
         with contextlib.suppress(OSError):
             self._check(os.lstat(self._path))
 
     def _check(self, found: os.stat_result) -> None:
-        # Where everybody may write, somebody may have left anything under this name.
+        # In a directory that all may write to, anything may have this name.
         kind = stat.S_IFMT(found.st_mode)
         if kind != self._kind:
             raise StorageError(
@@ -124,7 +124,7 @@ class FileLock:
             )
 
     def _wait(self, descriptor: int) -> None:
-        # Polling, because a blocking flock knows no timeout.
+        # Polling, because a blocking flock has no timeout.
         holder = _holder(descriptor)
         if self._on_wait:
             self._on_wait(f"waiting for {self._path}, which {holder} holds")
@@ -140,7 +140,7 @@ class FileLock:
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def _forget(self) -> None:
-        """In a forked child: the lock is the parent's, and must not outlive it here."""
+        """Close the lock in a forked child: it belongs to the parent, and must not outlive it."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -159,20 +159,20 @@ os.register_at_fork(after_in_child=_forget_all)
 
 
 def _open(path: Path, mode: int) -> int:
-    """A descriptor of the file, which is made if it is not there."""
-    # O_NOFOLLOW: where everybody may write, a link may lead anywhere. O_NONBLOCK: to open a FIFO
-    # would wait for somebody at its other end.
+    """A descriptor of the file, which is created if it does not exist."""
+    # O_NOFOLLOW: in a directory that all may write to, a link may lead anywhere. O_NONBLOCK: do
+    # not wait for the other end of a FIFO.
     safely = os.O_NOFOLLOW | os.O_NONBLOCK
-    # Not O_CREAT at once: in a sticky directory the kernel refuses that for another user's file.
+    # First without O_CREAT: in a sticky directory the kernel refuses it for another user's file.
     for flags in (os.O_RDWR, os.O_RDONLY):
         with contextlib.suppress(FileNotFoundError, PermissionError, IsADirectoryError):
             return os.open(path, flags | safely)
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | safely, mode)
     except FileExistsError:
-        return os.open(path, os.O_RDONLY | safely)  # made just now by somebody else
+        return os.open(path, os.O_RDONLY | safely)  # another process has just created it
     with contextlib.suppress(PermissionError):
-        os.fchmod(descriptor, mode)  # whatever the umask took away
+        os.fchmod(descriptor, mode)  # whatever the umask is
     return descriptor
 
 
@@ -185,9 +185,9 @@ def _try_lock(descriptor: int, how: int) -> bool:
 
 
 def _sign(descriptor: int, *, shared: bool) -> None:
-    """Write who holds the lock. A courtesy: a full disk must not prevent locking."""
+    """Write the holder to the file, if possible: a full disk must not prevent locking."""
     if os.fstat(descriptor).st_nlink != 1:
-        return  # who linked it here may not be whose file it is
+        return  # another user may have linked a file of this user
     command = " ".join(shlex.join(sys.orig_argv).split())[:_LONGEST_COMMAND]
     text = json.dumps({"pid": os.getpid(), "command": command, "shared": shared}).encode()
     try:
@@ -207,12 +207,12 @@ def _user(number: int) -> str:
 def _holder(descriptor: int) -> str:
     try:
         content = read_json(os.pread(descriptor, 4096, 0)).mapping()
-        # Of several holders the last to come has signed, and may have left.
-        others = " or another beside it" if content.get("shared") else ""
+        # Of several holders, the last one has written its name, and may have released the lock.
+        others = " or another process" if content.get("shared") else ""
         command = str(content["command"])[:_LONGEST_COMMAND]
-        # Anybody may have written it, and whoever waits may be shown it on a terminal.
+        # Any user may have written it, and it may be printed on a terminal.
         command = command if command.isprintable() else ascii(command)
         return f"process {int(content['pid'])} ({command}){others}"
     except (OSError, ValueError, KeyError, TypeError):
-        # The holder has the lock and has not yet signed.
+        # The holder has not written its name yet.
         return "another process"

@@ -1,38 +1,23 @@
 """Sweeps: the best setting of any benchmark that has a build command and a run command.
 
-What a sweep file needs for a search of its own is here by name.
+A sweep file finds here, by name, what it needs for a search of its own.
 """
 
 from typing import TYPE_CHECKING
 
 from skipjack.lazy_names import lazy
-from skipjack.search.scripted import (
-    Bisect,
-    Boundary,
-    CartesianProduct,
-    Composer,
-    FindUpperBound,
-    GreedyStepper,
-    JointLoad,
-    Named,
-    Overlay,
-    QPSBisect,
-    Repeat,
-    Run,
-    SearcherInterface,
-    Step,
-    do_send,
-)
 
 if TYPE_CHECKING:
-    from skipjack.sweep.foreseeing import Foreseen as Foreseen
-    from skipjack.sweep.foreseeing import foresee as foresee
-    from skipjack.sweep.progress import SweepObserver as SweepObserver
-    from skipjack.sweep.result import SweepResult as SweepResult
-    from skipjack.sweep.running import past_runs as past_runs
-    from skipjack.sweep.running import run_commands as run_commands
-    from skipjack.sweep.setting_up import SweepSetup as SweepSetup
-    from skipjack.sweep.setting_up import set_up as set_up
+    from skipjack.search import Repeat, Run, SearcherInterface, do_send
+    from skipjack.search.load import Bisect, Boundary, FindUpperBound, JointLoad, QPSBisect
+    from skipjack.search.scripted import (
+        CartesianProduct,
+        Composer,
+        GreedyStepper,
+        Named,
+        Overlay,
+        Step,
+    )
 
 __all__ = [
     "Bisect",
@@ -55,11 +40,8 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "foreseeing": ("Foreseen", "foresee"),
-        "progress": ("SweepObserver",),
-        "result": ("SweepResult",),
-        "running": ("past_runs", "run_commands"),
-        "setting_up": ("SweepSetup", "set_up"),
+        "skipjack.search": "Repeat Run SearcherInterface do_send",
+        "skipjack.search.load": "Bisect Boundary FindUpperBound JointLoad QPSBisect",
+        "skipjack.search.scripted": "CartesianProduct Composer GreedyStepper Named Overlay Step",
     },
 )
-"""For programs that run sweeps; a sweep file, which imports this package, loads none of them."""

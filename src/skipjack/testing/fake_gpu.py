@@ -1,7 +1,8 @@
-"""A GPU in host memory: the whole way of a kernel, without a driver or a compiler.
+"""A simulated GPU in host memory, without a driver or a compiler.
 
-Its binaries are JSON that names a function and how it behaves; its time is simulated. Registered
-as the driver ``fake``: load this module as a plugin, here and in every worker, and open ``fake:0``.
+Its binaries are JSON with the name of a function and its behaviour; its time is simulated. It is
+registered as the driver ``fake``: load this module as a plug-in, here and in every worker, and open
+``fake:0``.
 """
 
 from __future__ import annotations
@@ -17,10 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from skipjack.core.device import Device
-from skipjack.gpu.artifact import Argument, GpuArtifact, KernelAbi
-from skipjack.gpu.driver import GpuError, LaunchShape
-from skipjack.gpu.opening import register_driver
+from skipjack.core import Device
+from skipjack.gpu import Argument, GpuArtifact, GpuError, KernelAbi, LaunchShape, register_driver
 
 KIND, ARCH = "fake", "fake_1"
 MEMORY = 1 << 28
@@ -40,11 +39,11 @@ BEHAVIOURS = (
     *("right", "wrong", "before", "behind", "input", "forgets"),
     *("fault", "fault_later", "hang", "hang_later", "memory", "refuse"),
 )
-"""What a kernel does. The later ones do it only where launches are recorded, which is timing."""
+"""Behaviours of a kernel. Those with ``_later`` apply to captured launches, which are timed."""
 
 
 def fake_artifact(behaviour: str = "right", time_ns: float = 5000.0, **abi: Any) -> GpuArtifact:
-    """One kernel ``add`` of x, y, out and n, in float32."""
+    """An artifact with one kernel ``add`` of x, y, out and n, in float32."""
     pointer = Argument("*fp32", 16)
     arguments = (pointer, pointer, pointer, Argument("i32"))
     binary = json.dumps({"function": "add", "behaviour": behaviour, "time_ns": time_ns}).encode()
@@ -58,7 +57,7 @@ class _Clock:
 
 
 class FakeGpu:
-    """See `skipjack.gpu.driver.Gpu`. Work is done at once; faults are told when one waits."""
+    """Implements `skipjack.gpu.driver.Gpu`. Work is done at once; faults are raised on waiting."""
 
     def __init__(self, device: Device = DEVICE, memory: int = MEMORY, index: int = 0) -> None:
         self.device, self.index, self.stream = device, index, 1
@@ -78,16 +77,16 @@ class FakeGpu:
     # Memory
 
     def allocate(self, size: int) -> int:
-        """Host memory."""
+        """Allocate host memory."""
         if size > self.memory()[0]:
-            raise GpuError(f"no {size} bytes are free", out_of_memory=True)
+            raise GpuError(f"{size} bytes are not free", out_of_memory=True)
         room = np.zeros(size + _ALIGNMENT, np.uint8)
         address = -(-room.ctypes.data // _ALIGNMENT) * _ALIGNMENT
         self._memory[address] = room
         return int(address)
 
     def free(self, address: int) -> None:
-        """Give memory back."""
+        """Free memory."""
         del self._memory[address]
 
     def memory(self) -> tuple[int, int]:
@@ -95,11 +94,11 @@ class FakeGpu:
         return self._total - sum(len(room) for room in self._memory.values()), self._total
 
     def upload(self, address: int, array: npt.NDArray[Any]) -> None:
-        """Copy."""
+        """Copy at once."""
         ctypes.memmove(address, array.ctypes.data, array.nbytes)
 
     def download(self, address: int, array: npt.NDArray[Any]) -> None:
-        """Copy."""
+        """Copy at once."""
         self.synchronize()
         ctypes.memmove(array.ctypes.data, address, array.nbytes)
 
@@ -114,7 +113,7 @@ class FakeGpu:
     # Code
 
     def load(self, binary: bytes) -> int:
-        """Read the JSON."""
+        """Load a module from its JSON."""
         module = self._next()
         self._modules[module] = json.loads(binary)
         if self._modules[module]["behaviour"] == "refuse":
@@ -122,17 +121,17 @@ class FakeGpu:
         return module
 
     def unload(self, module: int) -> None:
-        """Forget it."""
+        """Unload a module."""
         del self._modules[module]
 
     def function(self, module: int, symbol: str, shared_bytes: int = 0) -> int:
-        """There is one in a module."""
+        """The only function of a module."""
         if self._modules[module]["function"] != symbol:
             raise GpuError(f"there is no function {symbol}")
         return module
 
     def resources(self, function: int) -> dict[str, int]:
-        """Made up."""
+        """Fixed values."""
         return {"registers": 32, "local_bytes": 0, "shared_bytes": 0}
 
     def launch(
@@ -142,7 +141,7 @@ class FakeGpu:
         values: Sequence[bytes],
         stream: int | None = None,
     ) -> None:
-        """Add, and misbehave as the binary says."""
+        """Add, with the behaviour of the binary."""
         how = self._modules[function]
         behaviour = str(how["behaviour"])
         later = behaviour.endswith("_later")
@@ -161,7 +160,7 @@ class FakeGpu:
         values: Sequence[bytes],
         stream: int | None = None,
     ) -> Callable[[], None]:
-        """The launch, later."""
+        """A function that repeats the launch."""
         return lambda: self.launch(function, shape, values, stream)
 
     def _add(self, behaviour: str, x: int, y: int, out: int, n: int) -> None:
@@ -182,7 +181,7 @@ class FakeGpu:
     def tensor_map(
         self, address: int, shape: Sequence[int], strides: Sequence[int], meta: dict[str, Any]
     ) -> bytes:
-        """It has no copy engine."""
+        """Not supported."""
         raise GpuError("a fake GPU has no descriptors")
 
     # Time
@@ -199,27 +198,27 @@ class FakeGpu:
             self._recording.append(both)
 
     def synchronize(self, stream: int | None = None) -> None:
-        """Raise what went wrong."""
+        """Raise a pending fault."""
         if self._fault:
             raise GpuError(self._fault, fault=True)
 
     def drain(self) -> None:
-        """Raise what went wrong."""
+        """Raise a pending fault."""
         self.synchronize()
 
     def record_event(self) -> int:
-        """The simulated time."""
+        """An event at the simulated time."""
         event = self._next()
         self._events[event] = self._clock.now_ns
         return event
 
     def elapsed_ns(self, first: int, second: int) -> float:
-        """Of the simulated clock."""
+        """The difference of two simulated times."""
         self.synchronize()
         return self._events.pop(second) - self._events.pop(first)
 
     def capture(self, queue: Callable[[], None]) -> FakeGraph:
-        """Record launches."""
+        """Record launches as a graph."""
         recorded: list[Callable[[], None]] = []
         self._recording = recorded
         try:
@@ -239,7 +238,7 @@ class FakeGraph:
         self._steps = steps
 
     def run(self) -> None:
-        """All of them."""
+        """Run all recorded steps."""
         for step in self._steps:
             step()
 
@@ -248,7 +247,7 @@ class FakeGraph:
 
 
 class FakeDriver:
-    """See `skipjack.gpu.driver.Driver`."""
+    """Implements `skipjack.gpu.driver.Driver`."""
 
     name = KIND
 
@@ -256,15 +255,15 @@ class FakeDriver:
         self._devices = devices
 
     def version(self) -> tuple[int, int]:
-        """Made up."""
+        """Fixed values."""
         return 1, 0
 
     def devices(self) -> Sequence[Device]:
-        """One, or those that were asked for."""
+        """The devices that were given, by default one."""
         return self._devices
 
     def open(self, index: int) -> FakeGpu:
-        """A new one."""
+        """A new GPU."""
         return FakeGpu(self._devices[index], index=index)
 
 

@@ -1,4 +1,4 @@
-"""A tuning without a device, a compiler or files: made-up solvers, builders and a context of them.
+"""A tuning without a device, a compiler or files: fake solvers, builders and their context.
 
 with only_solvers(FakeSolver("ours"), FakeLibrary("theirs")):
     context = FakeContext(lambda solver, config: 1000.0 / config.get("tile", 2))
@@ -15,28 +15,33 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from skipjack.bank import PERF, BankEntry, Changes, Key, key_of, stronger
-from skipjack.core.config import Config
-from skipjack.core.device import Device, Peaks
-from skipjack.core.operation import Arrays
-from skipjack.core.parameters import Parameter, ParameterSpace
-from skipjack.core.problem import Problem
-from skipjack.core.protocol import TimingProtocol
-from skipjack.core.space import Space
-from skipjack.core.trial import Candidate
-from skipjack.execute.build_pool import Build
+from skipjack.core import (
+    ABI,
+    Arrays,
+    Candidate,
+    Config,
+    Device,
+    Parameter,
+    ParameterSpace,
+    Peaks,
+    Problem,
+    Space,
+    TimingProtocol,
+)
+from skipjack.execute.pool import Build
 from skipjack.ledger import Ledger
-from skipjack.solvers.solver import ABI, Blob, Slot, Solver, Source
+from skipjack.solvers import Blob, Slot, Solver, Source
 from skipjack.storage import MemoryArtifacts
 from skipjack.testing.sessions import Behaviour, FakeClock, FakeKernel, NullSession, fake_code
 from skipjack.trace import Tracer
-from skipjack.tuning import LoadedCandidate
+from skipjack.tuning.study import LoadedCandidate
 
 FAKE_DEVICE = Device("cpu", "haswell", 1, "made up", memory_bytes=1 << 34)
 COMPILER = "fake compiler 1"
 
 
 def tiles(count: int = 8) -> ParameterSpace:
-    """Configs ``tile=1`` up to this many; the first is the default."""
+    """Configs ``tile=1`` to ``tile=count``; the first is the default."""
     return ParameterSpace([Parameter("tile", tuple(range(1, count + 1)), default=1)])
 
 
@@ -48,89 +53,89 @@ class FakeSolver(Solver):
     configs: Space = field(default_factory=tiles)
     version: int = 1
     promised: float = 0.5
-    """What it promises where another one is the first."""
+    """Its `promise` if another solver is the first."""
 
     def refuses(self, problem: Problem, device: Device) -> str:
-        """It does everything."""
+        """Accept every problem."""
         return ""
 
     def space(self, problem: Problem, device: Device) -> Space:
-        """As it was given."""
+        """The value that was given."""
         return self.configs
 
     def promise(self, problem: Problem, device: Device) -> float:
-        """As it was given."""
+        """The value that was given."""
         return self.promised
 
     def compiler(self) -> str:
-        """Of `FakeBuilders`."""
+        """The compiler of `FakeBuilders`."""
         return COMPILER
 
     def lower(self, problem: Problem, device: Device, config: Config) -> Source:
-        """What a `NullSession` reads."""
+        """Source that a `NullSession` can read."""
         return Source(fake_code(self.name, config).decode(), device.compat_key, COMPILER)
 
     def compile(self, source: Source) -> Blob:
-        """The text itself."""
+        """The text of the source."""
         return Blob(source.text.encode())
 
     def slots(self, problem: Problem, device: Device, config: Config) -> Sequence[Slot]:
-        """None."""
+        """No arguments."""
         return ()
 
 
 @dataclass
 class FakeLibrary(Solver):
-    """A library to beat, which a `NullSession` times."""
+    """A library to compare with, which a `NullSession` times."""
 
     name: str = "library"
     compared: bool = True
     version: int = 1
 
     def refuses(self, problem: Problem, device: Device) -> str:
-        """It does everything."""
+        """Accept every problem."""
         return ""
 
     def space(self, problem: Problem, device: Device) -> Space:
-        """Nothing may vary."""
+        """The empty space."""
         return ParameterSpace([])
 
     def bind(self, problem: Problem, arrays: Arrays) -> Callable[[], object]:
-        """Only a session that runs something needs it."""
+        """Not needed: a `NullSession` runs nothing."""
         raise NotImplementedError
 
 
 @dataclass
 class FakeBuilders:
-    """Builds in the order of submission, one after the other; each takes `seconds` of the clock."""
+    """Builds in the order of submission, one at a time; each advances the clock by `seconds`."""
 
     behaviour: Behaviour
     clock: FakeClock
     seconds: float = 0.0
     size: int = 1
     built: list[Candidate] = field(default_factory=list)
-    """All that were really built."""
+    """All candidates that were built."""
     _waiting: deque[Candidate] = field(default_factory=deque)
 
     @property
     def pending(self) -> int:
-        """Builds that were submitted and have not come back."""
+        """Number of builds that were submitted and not returned."""
         return len(self._waiting)
 
     def warm_up(self) -> None:
-        """Nothing is to be started."""
+        """Nothing has to be started."""
 
     def submit(self, candidate: Candidate) -> None:
         """Queue a build."""
         self._waiting.append(candidate)
 
     def poll(self, timeout_s: float) -> list[Build]:
-        """The next `size` of them."""
+        """The next `size` builds."""
         ready = [self._waiting.popleft() for _ in range(min(self.size, len(self._waiting)))]
         return [self._build(candidate) for candidate in ready]
 
     def withdraw(self) -> list[Candidate]:
-        """All that wait."""
+        """Withdraw all waiting candidates."""
         taken = list(self._waiting)
         self._waiting.clear()
         return taken
@@ -167,18 +172,18 @@ class MemoryBank:
     def lookup(
         self, problem_key: str, device_class: str, kind: str = PERF, protocol: str | None = None
     ) -> BankEntry | None:
-        """What is known of a problem on a class of devices as it is deployed."""
+        """The entry of a problem on a class of devices for its deployment."""
         return self.entries.get(key_of(problem_key, device_class, kind, protocol))
 
     def priors(
         self, problem_key: str, device_class: str, protocol: str | None = None
     ) -> list[BankEntry]:
-        """Those of other deployments."""
+        """The entries of other deployments."""
         own = key_of(problem_key, device_class, PERF, protocol)
         return [e for k, e in self.entries.items() if k[:3] == own[:3] and k != own]
 
     def put(self, entry: BankEntry) -> Changes:
-        """Keep the stronger one."""
+        """Keep the stronger entry."""
         held = self.entries.get(entry.key)
         if held is not None and stronger(held, entry) is held:
             return Changes(kept=1)
@@ -187,9 +192,9 @@ class MemoryBank:
 
 
 class FakeContext:
-    """What a study run needs, in this process alone. The same seed gives the same results.
+    """What a study run needs, within this process. Equal seeds give equal results.
 
-    `behaviour` says what every config and library costs, and which of them fail.
+    `behaviour` defines the cost of every config and library, and which of them fail.
     """
 
     compiles = True
@@ -231,7 +236,7 @@ class FakeContext:
         self.ledger.add_device(device)
 
     def behave(self, behaviour: Behaviour) -> None:
-        """Let configs and libraries behave otherwise from now on."""
+        """Change the behaviour of configs and libraries from now on."""
         self.session.behaviour = self.pool.behaviour = behaviour
 
     def peaks(self) -> Peaks:
@@ -239,5 +244,5 @@ class FakeContext:
         return Peaks((("f32", 1e11), ("f64", 5e10)), ((1 << 20, 1e11), (1 << 30, 1e10)))
 
     def remember(self, loaded: LoadedCandidate) -> None:
-        """Keep the digest."""
+        """Record the digest."""
         self.remembered.append(loaded.artifact_digest)

@@ -1,8 +1,8 @@
-"""Launch plans run by Triton itself: on a CPU by its interpreter, without artifacts or drivers.
+"""Runs launch plans by Triton itself: on a CPU by its interpreter, without artifacts or drivers.
 
-Set ``TRITON_INTERPRET=1`` before Triton is loaded, as in a process of the tests' own; then
+Set ``TRITON_INTERPRET=1`` before Triton is loaded, for example in a separate process; then
 `run_interpreted` computes a problem exactly as a solver's plan says. On a GPU `bound_steps` does
-the same with Triton's own compiler, for explorations.
+the same with Triton's compiler, for experiments.
 """
 
 from __future__ import annotations
@@ -17,13 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from skipjack import operations
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.dtypes import numpy_dtype
-from skipjack.core.problem import Problem
-from skipjack.gpu.plan import Descriptor, Fill, Number, Pointer, Scratch, Step, Value, scratch_sizes
-from skipjack.solvers.gpu.spec import KernelSpec
-from skipjack.solvers.gpu.triton_solver import TritonSolver
+from skipjack.core import Config, Device, Problem, numpy_dtype
+from skipjack.gpu import Descriptor, Fill, Number, Pointer, Scratch, Step, Value, scratch_sizes
+from skipjack.solvers.gpu.triton import KernelSpec, TritonSolver
 
 _TORCH_TYPES = {
     "fp16": "float16",
@@ -49,7 +45,7 @@ def run_interpreted(
     config: Config,
     arrays: Mapping[str, npt.NDArray[Any]],
 ) -> dict[str, npt.NDArray[Any]]:
-    """The outputs by name; inputs are left as they are, memory starts as NaN."""
+    """The outputs by name; inputs are not changed, and memory is initialized with NaN."""
     tensors = {name: to_torch(array) for name, array in arrays.items()}
     outs = operations.outputs(problem)
     for out in outs:
@@ -59,7 +55,7 @@ def run_interpreted(
     _let_kernels_not_wait()
     specs = solver.kernels(problem, device, config)
     steps = solver.plan(problem, device, config)
-    for call in bound_steps(specs, steps, tensors, lent_for(steps)):
+    for call in bound_steps(specs, steps, tensors, scratch_for(steps)):
         call()
     return {
         out.name: to_numpy(tensors[out.name], numpy_dtype(out.dtype or problem.dtype))
@@ -68,7 +64,7 @@ def run_interpreted(
 
 
 def to_torch(array: npt.NDArray[Any]) -> Any:
-    """A copy, also of types that NumPy knows by ml_dtypes alone."""
+    """A copy as a tensor, including the types of ml_dtypes."""
     import torch
 
     name = str(array.dtype)
@@ -91,7 +87,7 @@ def to_numpy(tensor: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     return plain
 
 
-def lent_for(steps: Sequence[Step], where: str = "cpu") -> dict[str, Any]:
+def scratch_for(steps: Sequence[Step], where: str = "cpu") -> dict[str, Any]:
     """Scratch memory by name, full of NaN."""
     import torch
 
@@ -105,18 +101,18 @@ def bound_steps(
     specs: Sequence[KernelSpec],
     steps: Sequence[Step],
     tensors: Mapping[str, Any],
-    lent: Mapping[str, Any],
+    scratch: Mapping[str, Any],
 ) -> list[Callable[[], object]]:
-    """Calls that do the steps on these tensors, with scratch memory as `lent_for` gives it."""
+    """Calls that run the steps on these tensors, with scratch memory from `scratch_for`."""
     by_name = {spec.name: spec for spec in specs}
     calls: list[Callable[[], object]] = []
     for step in steps:
         if isinstance(step, Fill):
-            place = _bytes(step.where, tensors, lent)[: step.size]
+            place = _bytes(step.where, tensors, scratch)[: step.size]
             calls.append(functools.partial(place.fill_, step.byte))
             continue
         spec = by_name[step.kernel]
-        keywords = launch_keywords(spec, step.values, tensors, lent)
+        keywords = launch_keywords(spec, step.values, tensors, scratch)
         function = getattr(importlib.import_module(spec.module), spec.function)
         calls.append(functools.partial(function[step.grid], **keywords))
     return calls
@@ -126,12 +122,12 @@ def launch_keywords(
     spec: KernelSpec,
     values: Sequence[Value],
     tensors: Mapping[str, Any],
-    lent: Mapping[str, Any],
+    scratch: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Everything that Triton's own launch takes, by name."""
+    """All keyword arguments of Triton's launch."""
     found: dict[str, Any] = {}
     for (name, argument), value in zip(spec.arguments.items(), values, strict=True):
-        found[name] = _given(argument.type, value, tensors, lent)
+        found[name] = _given(argument.type, value, tensors, scratch)
     constants = {name: _constant(value) for name, value in spec.constants.items()}
     return {
         **found,
@@ -142,7 +138,9 @@ def launch_keywords(
     }
 
 
-def _given(type_: str, value: Value, tensors: Mapping[str, Any], lent: Mapping[str, Any]) -> object:
+def _given(
+    type_: str, value: Value, tensors: Mapping[str, Any], scratch: Mapping[str, Any]
+) -> object:
     if isinstance(value, Number):
         return value.value
     if isinstance(value, Descriptor):
@@ -150,17 +148,17 @@ def _given(type_: str, value: Value, tensors: Mapping[str, Any], lent: Mapping[s
 
         match = _BLOCK.match(type_)
         assert match, type_
-        base = _typed(_bytes(value.of, tensors, lent), match[1])
+        base = _typed(_bytes(value.of, tensors, scratch), match[1])
         block = [int(size) for size in match[2].split(",")]
         return TensorDescriptor(base, list(value.shape), list(value.strides), block)
-    return _typed(_bytes(value, tensors, lent), type_.lstrip("*"))
+    return _typed(_bytes(value, tensors, scratch), type_.lstrip("*"))
 
 
-def _bytes(place: Pointer | Scratch, tensors: Mapping[str, Any], lent: Mapping[str, Any]) -> Any:
+def _bytes(place: Pointer | Scratch, tensors: Mapping[str, Any], scratch: Mapping[str, Any]) -> Any:
     import torch
 
     if isinstance(place, Scratch):
-        return lent[place.name]
+        return scratch[place.name]
     return tensors[place.tensor].view(-1).view(torch.uint8)[place.offset :]
 
 
@@ -171,7 +169,7 @@ def _typed(memory: Any, type_: str) -> Any:
 
 
 def _constant(value: object) -> object:
-    """A text such as ``tl.float16`` is one of Triton's types."""
+    """A string such as ``tl.float16`` is one of Triton's types."""
     if isinstance(value, str) and value.startswith("tl."):
         import triton.language as tl
 
@@ -181,7 +179,7 @@ def _constant(value: object) -> object:
 
 @functools.cache
 def _let_one_number_be_an_index() -> None:
-    """Triton 3.6's interpreter turns arrays of one number into indices, which NumPy 2.4 refuses."""
+    """Triton 3.6's interpreter converts one-element arrays to indices, which NumPy 2.4 rejects."""
     from triton.runtime import interpreter
 
     original = interpreter._patch_lang_tensor
@@ -195,7 +193,7 @@ def _let_one_number_be_an_index() -> None:
 
 @functools.cache
 def _let_kernels_not_wait() -> None:
-    """One interpreted kernel ends before the next begins, and it knows no instructions of GPUs."""
-    chaining = importlib.import_module("skipjack.solvers.gpu.kernels.chaining")
+    """Interpreted kernels run one after another, and the interpreter has no GPU instructions."""
+    chaining = importlib.import_module("skipjack.solvers.gpu.kernels.tiles")
     for name in ("gdc_launch_dependents", "gdc_wait"):
         setattr(chaining, name, lambda: None)

@@ -1,9 +1,9 @@
-"""A stand-in for MIOpenDriver: prints what that prints, and leaves the databases that it leaves.
+"""A stand-in for MIOpenDriver, which prints the same output and writes the same databases.
 
-It computes nothing. Times follow from the sizes and the solver's name, so that two runs agree. What
-it prints is shaped after the program's published sources and after logs in public reports; the real
-one was never seen. Make it a program with `install`, and let it misbehave by ``STAND_IN_DRIVER``,
-words with commas between them: see `BEHAVIOURS`.
+It computes nothing. Times follow from the sizes and the solver's name, so that two runs agree. Its
+output follows the program's published sources and logs in public reports; it was not compared with
+the real program. `install` creates the program. ``STAND_IN_DRIVER`` is a list of misbehaviours with
+commas between them: see `BEHAVIOURS`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from skipjack.core.problem import Problem
-from skipjack.interop.driver import parse_driver
-from skipjack.interop.driver_flags import CONV
+from skipjack.core import Problem
+from skipjack.interop import CONV, parse_driver
 from skipjack.interop.miopen import (
+    DatabaseRecord,
     DbName,
+    FileKind,
     FindResultLine,
-    Item,
     KernelRow,
-    Record,
+    RecordItem,
     algorithm_name,
     db_name,
     find_item,
@@ -39,22 +39,21 @@ from skipjack.interop.miopen import (
     write_kernel_db,
     write_text_db,
 )
-from skipjack.interop.miopen.file_names import Kind
 
 VARIABLE = "STAND_IN_DRIVER"
 DEVICE_VARIABLE = "STAND_IN_DEVICE"
-"""What it runs on, as ``gfx908/120``."""
+"""The device, as ``gfx908/120``."""
 PIDS_VARIABLE = "STAND_IN_PIDS"
-"""A file for the numbers of the processes that hang."""
+"""A file for the process ids of the processes that hang."""
 BEHAVIOURS = {
-    "crash": "dies by a signal before it has found anything",
-    "hang": "never ends, nor does a process that it has started",
-    "garbage": "prints nonsense, leaves nothing, and ends with status 0",
+    "crash": "is ended by a signal before it has found anything",
+    "hang": "never ends, nor does its child process",
+    "garbage": "prints nonsense, writes nothing, and ends with status 0",
     "unknown-flag": "does not know -s, says so, and ends with status 0",
     "wrong": "says that the result is wrong, and ends with status 0, as 0x100 does in eight bits",
-    "silent": "does all but leave a find-db record",
+    "silent": "does everything but write a find-db record",
     "zero": "stores times that are zero or negative for some solvers",
-    "hopeless": "likewise, and its immediate mode times nothing either",
+    "hopeless": "likewise, and its immediate mode has no times either",
     "failing": "cannot run: no algorithm fits",
 }
 VERSION, BUILD = "3.2.0", "a1b2c3d"
@@ -65,8 +64,8 @@ _WORDS = {"fwd": "Fwd", "bwd": "Bwd", "wrw": "Wrw"}
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """One of the solvers that the stand-in knows."""
+class StandInSolver:
+    """A solver of the stand-in."""
 
     number: int
     name: str
@@ -75,26 +74,26 @@ class Standing:
     workspace_bytes: int = 0
 
     def time_ms(self, problem: Problem, tuned: bool) -> float:
-        """Made up, but always the same."""
+        """An invented time, which is always the same."""
         text = f"{self.name} {problem.key}"
         draw = hashlib.sha256(text.encode()).digest()[0] / 256
         return (0.02 + draw) * (0.5 if tuned and self.tunable else 1.0)
 
 
-def solvers(direction: str) -> tuple[Standing, ...]:
-    """Those for a direction."""
+def solvers(direction: str) -> tuple[StandInSolver, ...]:
+    """The solvers for a direction."""
     word = _WORDS[direction]
     return (
-        Standing(16, "ConvAsm1x1U", "Direct", True),
-        Standing(85, f"ConvDirectNaiveConv{word}", "Direct", False),
-        Standing(91, f"Gemm{word}Rest", "GEMM", False, 903168),
-        Standing(53, "ConvBinWinogradRxSf2x3g1", "Winograd", True),
-        Standing(114, f"ConvAsmImplicitGemmGTCDynamic{word}Xdlops", "ImplicitGEMM", True),
+        StandInSolver(16, "ConvAsm1x1U", "Direct", True),
+        StandInSolver(85, f"ConvDirectNaiveConv{word}", "Direct", False),
+        StandInSolver(91, f"Gemm{word}Rest", "GEMM", False, 903168),
+        StandInSolver(53, "ConvBinWinogradRxSf2x3g1", "Winograd", True),
+        StandInSolver(114, f"ConvAsmImplicitGemmGTCDynamic{word}Xdlops", "ImplicitGEMM", True),
     )
 
 
 def install(folder: Path) -> Path:
-    """Make it a program in a folder, and give its path."""
+    """Create the program in a folder, and return its path."""
     path = folder / "MIOpenDriver"
     path.write_text(
         f"#!{sys.executable}\nfrom skipjack.testing.miopen_driver import main\n\nmain()\n"
@@ -104,7 +103,7 @@ def install(folder: Path) -> Path:
 
 
 def main(words: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> None:
-    """Behave as MIOpenDriver."""
+    """Behave like MIOpenDriver."""
     arguments = list(sys.argv[1:] if words is None else words)
     if arguments == ["--version"]:
         print(f"MIOpen (version: {VERSION})")
@@ -145,7 +144,7 @@ def _misbehave(how: set[str], environment: Mapping[str, str]) -> None:
 
 
 class _Run:
-    """One command."""
+    """A command."""
 
     def __init__(
         self, arguments: Sequence[str], environment: Mapping[str, str], misbehaviour: set[str]
@@ -173,12 +172,12 @@ class _Run:
         if self._flags.get("verify", "1") == "1":
             self._print_check()
 
-    def _immediate(self, solver: str) -> tuple[Standing, float]:
+    def _immediate(self, solver: str) -> tuple[StandInSolver, float]:
         (one,) = (each for each in self._solvers() if solver in (each.name, str(each.number)))
         self._compile([one])
         return one, 0.0 if "hopeless" in self._how else one.time_ms(self._problem, tuned=True)
 
-    def _found(self) -> tuple[Standing, float]:
+    def _found(self) -> tuple[StandInSolver, float]:
         mode = self._environment.get("MIOPEN_FIND_MODE", "5")
         stored = self._record("find", find_key(self._problem))
         if mode in ("2", "3", "5") and stored is not None:
@@ -190,19 +189,19 @@ class _Run:
         self._compile(self._solvers())
         lines = [self._line(one, one.name in tuned) for one in self._solvers()]
         if "silent" not in self._how:
-            self._store("find", Record(find_key(self._problem), map(find_item, lines)))
+            self._store("find", DatabaseRecord(find_key(self._problem), map(find_item, lines)))
         times = {one: one.time_ms(self._problem, one.name in tuned) for one in self._solvers()}
         winner = min(times, key=lambda one: times[one])
         return winner, times[winner]
 
-    def _solvers(self) -> list[Standing]:
+    def _solvers(self) -> list[StandInSolver]:
         only = self._environment.get("MIOPEN_DEBUG_FIND_ONLY_SOLVER", "")
         wanted = set(filter(None, only.split(";")))
         known = solvers(self._direction)
         return [one for one in known if not wanted or {one.name, str(one.number)} & wanted]
 
     def _tuned(self) -> set[str]:
-        """Search if that is enforced or asked for and nothing is known; who has parameters now."""
+        """Search if that is enforced, or requested and needed; the solvers with parameters."""
         key = perf_key(self._problem)
         stored = self._record("perf", key)
         known = {item.id: item.values for item in stored.items} if stored else {}
@@ -213,47 +212,47 @@ class _Run:
                     note = f"{one.name}, enforce: SEARCH_DB_UPDATE({enforce})"
                     print(f"MIOpen(HIP): Warning [FindSolutionImpl] Perf Db: load skipped: {note}")
                     known[one.name] = f"{one.number % 8},8,16,{one.number}"
-            items = [Item(name, values) for name, values in known.items()]
-            self._store("perf", Record(key, items))
+            items = [RecordItem(name, values) for name, values in known.items()]
+            self._store("perf", DatabaseRecord(key, items))
         return set(known)
 
-    def _line(self, one: Standing, tuned: bool) -> FindResultLine:
+    def _line(self, one: StandInSolver, tuned: bool) -> FindResultLine:
         time_ms = one.time_ms(self._problem, tuned)
         if self._how & {"zero", "hopeless"}:
             time_ms = {"GEMM": 0.0, "Winograd": -1.2}.get(one.family, time_ms)
         algorithm = algorithm_name(self._direction, one.family)
         return FindResultLine(one.name, time_ms, one.workspace_bytes, algorithm)
 
-    def _compile(self, wanted: Sequence[Standing]) -> None:
+    def _compile(self, wanted: Sequence[StandInSolver]) -> None:
         self._cache.mkdir(parents=True, exist_ok=True)
         path = self._cache / db_name(DbName("user_kernel", self._arch, self._units))
         rows = list(read_kernel_db(path)) if path.exists() else []
         there = {(row.name, row.args) for row in rows}
         for one in wanted:
-            if one.family != "GEMM":  # that one is a library's own
+            if one.family != "GEMM":  # whose kernels are in a library
                 name, args = f"{one.name}.s.o", f"-Wa,-defsym,id={one.number} -mcpu={self._arch}"
                 code = f"code of {one.name}".encode() * 50
                 if (name, args) not in there:
                     rows.append(KernelRow(name, args, code))
         write_kernel_db(path, rows)
 
-    def _file(self, kind: Kind) -> Path:
+    def _file(self, kind: FileKind) -> Path:
         version = f"{VERSION.replace('.', '_')}_{BUILD}"
         return self._user_db / db_name(DbName(kind, self._arch, self._units, user_version=version))
 
-    def _record(self, kind: Kind, key: str) -> Record | None:
+    def _record(self, kind: FileKind, key: str) -> DatabaseRecord | None:
         path = self._file(kind)
         records = read_text_db(path) if path.exists() else []
         return next((record for record in records if record.key == key), None)
 
-    def _store(self, kind: Kind, record: Record) -> None:
+    def _store(self, kind: FileKind, record: DatabaseRecord) -> None:
         self._user_db.mkdir(parents=True, exist_ok=True)
         path = self._file(kind)
         others = read_text_db(path) if path.exists() else []
         kept = [other for other in others if other.key != record.key]
         write_text_db(path, [*kept, record])
 
-    def _print_times(self, one: Standing, time_ms: float) -> None:
+    def _print_times(self, one: StandInSolver, time_ms: float) -> None:
         step = _STEPS[self._problem.direction]
         print(f"MIOpen {step} Conv. Algorithm: 1, Solution: {one.number}/{one.name}")
         print(f"GPU Kernel Time {step} Conv. Elapsed: {time_ms:f} ms (average)")
@@ -272,7 +271,7 @@ class _Run:
 
 
 def _flags(arguments: Sequence[str]) -> dict[str, str]:
-    """By their long names; unknown ones end the program as they end the real one."""
+    """The flags by long name; unknown ones end the program like the real one."""
     letters = {flag.letter: flag.name for flag in CONV}
     names = set(letters.values())
     found = {}

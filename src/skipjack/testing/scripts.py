@@ -1,19 +1,19 @@
-"""Scripted searchers without anything to run: a function answers in place of a benchmark."""
+"""Scripted searchers without a benchmark: a function returns the result of each run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from skipjack.core.trial import Status
-from skipjack.search.scripted import Point, Run, SearcherInterface, Stats
+from skipjack.core import Status
+from skipjack.search import Point, Run, SearcherInterface, Stats
 
 Answer = Callable[[Point], Mapping[str, Any] | Status | bool]
-"""What a run at a point says: its stats, how it failed, or just whether it is ``VALID``."""
+"""The result of a run at a point: its stats, its failure, or whether it is ``VALID``."""
 
 
 def play(searcher: SearcherInterface, answer: Answer, limit: int = 1000) -> list[Run]:
-    """Every run of a search, in order; it is cut off after `limit` of them."""
+    """All runs of a search, in order; it ends after `limit` runs."""
     points = searcher.generate()
     runs: list[Run] = []
     run: Run | None = None

@@ -12,15 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from skipjack.core.config import Config
-from skipjack.core.space import Space
-from skipjack.core.trial import Status, Trial
+from skipjack.core import Config, Space, Status, Trial
 from skipjack.search import SearchContext, Searcher
-from skipjack.testing.spaces import tiled_space, tiny_space
-from skipjack.testing.surface import CostSurface
+from skipjack.testing.spaces import CostSurface, tiled_space, tiny_space
 
 _PATIENCE = 50
-"""Asks in a row that may give nothing, with nothing pending, before a searcher is stuck."""
+"""Consecutive empty asks, with nothing pending, after which a searcher counts as stuck."""
 
 
 def drive(
@@ -40,7 +37,7 @@ def drive(
 
 
 class SearcherConformance:
-    """What every searcher must keep to. Subclass it, supply `create`, and let pytest collect it."""
+    """The contract of searchers. Subclass it, supply `create`, and let pytest collect it."""
 
     def create(self, context: SearchContext) -> Searcher:
         """A new searcher of the kind under test."""
@@ -55,7 +52,7 @@ class SearcherConformance:
         return tiny_space()
 
     def context(self, space: Space, **more: Any) -> SearchContext:
-        """What a searcher is made from; override it to add a problem and a device."""
+        """The context of a searcher; override it to add a problem and a device."""
         return SearchContext(space, **more)
 
     def _run(self, context: SearchContext, limit: int = 60, batch: int = 5) -> list[Trial]:
@@ -65,19 +62,19 @@ class SearcherConformance:
     def test_asks_legal_configs_only(self) -> None:
         space = self.space()
         trials = self._run(self.context(space, trials=60))
-        assert trials, "the searcher asked nothing at all"
+        assert trials, "the searcher asked for nothing"
         illegal = [trial.config for trial in trials if not space.contains(trial.config)]
         assert not illegal, f"asked for {illegal[0]}, which the space does not contain"
 
     def test_asks_no_config_twice(self) -> None:
         space = self.space()
         keys = [space.key(trial.config) for trial in self._run(self.context(space, trials=60))]
-        assert len(set(keys)) == len(keys), "the same config was asked more than once"
+        assert len(set(keys)) == len(keys), "the same config was asked for more than once"
 
     def test_never_gives_more_than_asked_for(self) -> None:
         searcher = self.create(self.context(self.space()))
-        assert len(searcher.ask(3)) <= 3, "ask(3) gave more than 3 configs"
-        assert searcher.ask(0) == [], "ask(0) gave configs"
+        assert len(searcher.ask(3)) <= 3, "ask(3) returned more than 3 configs"
+        assert searcher.ask(0) == [], "ask(0) returned configs"
 
     def test_the_default_and_the_seeds_come_first(self) -> None:
         space = self.space()
@@ -85,20 +82,20 @@ class SearcherConformance:
         context = self.context(space, trials=40, seeds=(space.sample(rng), space.sample(rng)))
         asked = [trial.config for trial in self._run(context, limit=10)]
         wanted = list(context.starts())
-        assert set(asked[: len(wanted)]) == set(wanted), "the seeds were not asked first"
+        assert set(asked[: len(wanted)]) == set(wanted), "the seeds were not asked for first"
 
     def test_the_same_seed_and_trials_give_the_same_asks(self) -> None:
         space = self.space()
         first = self._run(self.context(space, seed=3, trials=60))
         second = self._run(self.context(space, seed=3, trials=60))
-        assert first == second, "two runs with the same seed and trials went different ways"
+        assert first == second, "two runs with the same seed and trials differ"
 
     def test_stops_at_the_budget(self) -> None:
         context = self.context(self.space(), trials=7)
         searcher = self.create(context)
         surface = CostSurface(context.space)
         trials = drive(searcher, surface.trial, limit=100, batch=4)
-        assert len(trials) <= 7, f"asked {len(trials)} configs with a budget of 7"
+        assert len(trials) <= 7, f"asked for {len(trials)} configs with a budget of 7"
         assert searcher.done, "not done although the budget is spent"
         assert searcher.ask(1) == [], "asked again after it was done"
 
@@ -108,7 +105,7 @@ class SearcherConformance:
         assert len(trials) == 40, f"gave up after {len(trials)} failing trials of 40"
 
     def test_survives_results_out_of_order(self) -> None:
-        """Two batches are out at a time and come back last first."""
+        """Two batches are pending at a time, and their results come in reverse order."""
         space = self.space()
         surface = CostSurface(space, failure_rate=0.1)
         searcher = self.create(self.context(space, trials=50))
@@ -121,11 +118,11 @@ class SearcherConformance:
             for _ in range(4 if configs else len(pending)):
                 if pending:
                     searcher.tell(surface.trial(pending.pop()))
-        assert len(keys) == 50, f"asked {len(keys)} of 50 configs with results out of order"
-        assert len(set(keys)) == 50, "a config was asked again while others were pending"
+        assert len(keys) == 50, f"asked for {len(keys)} of 50 configs with results out of order"
+        assert len(set(keys)) == 50, "a config was asked for again while others were pending"
 
     def test_survives_results_that_are_withheld(self) -> None:
-        """Asking without telling gives new configs or none; telling late gets it going again."""
+        """Asking without telling returns new configs or none; telling late resumes the search."""
         space = self.space()
         searcher = self.create(self.context(space, trials=50))
         withheld = [config for _ in range(30) for config in searcher.ask(4)]
@@ -134,7 +131,7 @@ class SearcherConformance:
         for config in withheld:
             searcher.tell(surface.trial(config))
         later = drive(searcher, surface.trial, limit=50)
-        assert len(withheld) + len(later) == 50, "it did not go on after the results came"
+        assert len(withheld) + len(later) == 50, "it did not continue after the results came"
 
     def test_does_not_repeat_what_it_was_told(self) -> None:
         space = self.space()
@@ -149,7 +146,7 @@ class SearcherConformance:
             for trial in () if context.known else earlier:
                 searcher.tell(trial)
             later = drive(searcher, surface.trial, limit=30)
-            assert len(later) == 30, "trials of an earlier run were counted as asked"
+            assert len(later) == 30, "trials of an earlier run were counted as asked for"
             repeated = [trial.config for trial in later if space.key(trial.config) in known]
             assert not repeated, f"asked again for {repeated[0]}, which it was told"
 
@@ -163,6 +160,6 @@ class SearcherConformance:
         surface = CostSurface(space)
         searcher = self.create(self.context(space))
         keys = [space.key(trial.config) for trial in drive(searcher, surface.trial, limit=1000)]
-        assert len(set(keys)) == len(keys), "the same config was asked more than once"
+        assert len(set(keys)) == len(keys), "the same config was asked for more than once"
         assert searcher.done, "not done although there is nothing left to ask"
         assert searcher.ask(1) == [], "asked again after it was done"

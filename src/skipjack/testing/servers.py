@@ -1,6 +1,6 @@
 """Real database servers for tests and measurements, on loopback, in a temporary directory.
 
-A server can be stopped, killed and started again at its address, and keeps what was committed.
+A server can be stopped, killed and restarted at its address, and keeps what was committed.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _PATIENCE_S = 60.0
 _MEMORY = "/dev/shm"
 _PLENTY = 8 << 30
 _PLACE = tempfile.gettempdir()
-"""Not that of a single test, which no other user may enter."""
+"""Not the directory of a test, which other users cannot access."""
 
-# The kernel ends a server when the thread that started it ends: this one lives as long as we do,
-# so that nothing is left behind however the tests end.
+# The kernel ends a server when the thread that started it ends. This thread lives as long as the
+# process, so that no server is left behind however the tests end.
 _STARTER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="servers")
 
 
 class NotInstalledError(SkipjackError):
-    """A server's program is not on this machine."""
+    """The program of a server is not installed."""
 
 
 class Server(ABC):
@@ -47,7 +47,7 @@ class Server(ABC):
 
     kind: str
     account: str
-    """The user it runs as where root is refused."""
+    """The user that it runs as if it refuses to run as root."""
 
     def __init__(self, *, durable: bool = False) -> None:
         self.durable = durable
@@ -67,15 +67,15 @@ class Server(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Make the files of an empty server."""
+        """Create the files of an empty server."""
 
     @abstractmethod
     def command(self) -> list[str]:
-        """The server in the foreground."""
+        """The command that runs the server in the foreground."""
 
     @abstractmethod
     def admit(self) -> None:
-        """Connect once; any exception means that it does not answer yet."""
+        """Connect once; an exception means that it does not accept connections yet."""
 
     @abstractmethod
     def execute(self, statement: str) -> None:
@@ -83,27 +83,27 @@ class Server(ABC):
 
     @abstractmethod
     def url(self, database: str, password: str | None = PASSWORD) -> str:
-        """What goes into SKIPJACK_DB."""
+        """The value of SKIPJACK_DB."""
 
     polite: signal.Signals = signal.SIGTERM
 
     @property
     def running(self) -> bool:
-        """Whether the process lives."""
+        """Whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
     def processor_s(self) -> float:
-        """Seconds that its processes have spent on processors, those that ended among them."""
+        """CPU time of its processes, including those that ended."""
         if self._process is None:
             return 0.0
         return sum(map(_processor_s, [self._process.pid, *_children(self._process.pid)]))
 
     def start(self) -> None:
-        """Start it unless it runs, and wait until it answers."""
+        """Start it unless it runs, and wait until it accepts connections."""
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             if not self.running:
-                # What a killed server left behind may refuse the first attempts.
+                # The remains of a killed server may make the first attempts fail.
                 self._process = _STARTER.submit(self._spawn).result()
             try:
                 self.admit()
@@ -117,11 +117,11 @@ class Server(ABC):
                 return
 
     def stop(self) -> None:
-        """End it in good order: connections are cut, what was committed stays."""
+        """Shut it down: connections are closed, and committed data stays."""
         self._end(self.polite)
 
     def kill(self) -> None:
-        """End it as a power cut would, but for the disk's cache."""
+        """End it like a power cut, except for the disk's cache."""
         self._end(signal.SIGKILL)
 
     def fresh(self) -> str:
@@ -162,7 +162,7 @@ class Server(ABC):
             )
 
     def run(self, command: Sequence[str]) -> None:
-        """A command of the preparation."""
+        """Run a command of `prepare`."""
         done = subprocess.run(
             command,
             capture_output=True,
@@ -187,7 +187,7 @@ class Server(ABC):
 
 
 class PostgreSQL(Server):
-    """PostgreSQL, whose password is asked for."""
+    """PostgreSQL with a user that needs a password."""
 
     kind = "postgresql"
     account = "postgres"
@@ -245,7 +245,7 @@ class PostgreSQL(Server):
 
 
 class MariaDB(Server):
-    """MariaDB, with a user that has a password."""
+    """MariaDB with a user that needs a password."""
 
     kind = "mariadb"
     account = "mysql"
@@ -309,7 +309,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _processor_s(pid: int) -> float:
-    """Of a process and of its children that ended; 0 if it is gone."""
+    """CPU time of a process and its ended children; 0 if it no longer exists."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -324,19 +324,19 @@ def _there(program: Path | None, name: str) -> Path:
 
 
 def _environment() -> dict[str, str]:
-    # A zone with half an hour: a time that is taken for local shows.
+    # A time zone with half an hour: it reveals times that are mistaken for local ones.
     return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "Asia/Kolkata"}
 
 
 def _place(durable: bool) -> str:
-    """In memory if there is plenty: a disk takes twice as long for hundreds of small databases."""
+    """A directory in memory if there is plenty: hundreds of small databases take half the time."""
     if durable or not os.access(_MEMORY, os.W_OK):
         return _PLACE
     return _MEMORY if shutil.disk_usage(_MEMORY).free >= _PLENTY else _PLACE
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on."""
+    """A free port of the loopback interface."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""A run session without a device: kernels of known cost, noise and drift, all from one seed."""
+"""A run session without a device: kernels with known cost, noise and drift from one seed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from skipjack.core.config import Config
-from skipjack.core.problem import Problem
-from skipjack.core.trial import Status, Trial
-from skipjack.execute.session import Failure, Loadable
-from skipjack.execute.statistics import Block
+from skipjack.core import Config, Problem, Status, Trial
+from skipjack.execute import Block, Failure, Loadable
 from skipjack.reading import parse_json
 
 _SENTINEL_NS = 1000.0
@@ -24,7 +21,7 @@ _SLOW_NS = 2e6
 
 @dataclass
 class FakeClock:
-    """A clock that stands still unless it is moved."""
+    """A clock that only `advance` moves."""
 
     now_s: float = 0.0
 
@@ -32,13 +29,13 @@ class FakeClock:
         return self.now_s
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self.now_s += seconds
 
 
 @dataclass(frozen=True, slots=True)
 class FakeKernel:
-    """How a made-up candidate behaves: what it costs, and where it fails."""
+    """The behaviour of a fake candidate: what it costs, and where it fails."""
 
     time_ns: float
     disturbance: float = 0.0
@@ -47,35 +44,35 @@ class FakeKernel:
     check: Status = Status.OK
     check_unaligned: Status = Status.OK
     run: Status = Status.OK
-    """What comes of timing it."""
+    """The result of timing it."""
     lasts_rounds: int | None = None
-    """After so many rounds of timing it no longer runs."""
+    """The number of rounds of timing after which it fails."""
 
 
 Behaviour = Callable[[str, Config], FakeKernel | float]
-"""Of a solver's config, or of a library, whose config is empty; a number is a time in ns."""
+"""The behaviour of a solver's config or a library (empty config); a number is a time in ns."""
 
 
 def fake_code(solver: str, config: Config) -> bytes:
-    """The machine code of a made-up candidate; a `NullSession` knows it again."""
+    """The machine code of a fake candidate, which a `NullSession` recognizes."""
     return json.dumps([solver, dict(config)], sort_keys=True).encode()
 
 
 @dataclass
 class NullSession:
-    """Times kernels as `RunSession.time` does, by drawing from what is known about them.
+    """Times kernels like `RunSession.time`, by drawing from known distributions.
 
     `noise` is the relative spread of a sample, `drift` that of the machine's speed, which all
     kernels of a round share. A round is disturbed with probability `disturbance`: everything in it
-    takes half as long again, and its blocks say so.
+    takes 1.5 times as long, and its blocks are marked.
 
-    With `interrupted_every_ns` something else wants the core that often on average, and then has it
-    for `interruption_ns`: the longer a sample, the more often it is hit. What was hit is noticed
-    with probability `noticed` and then timed again, `tries` times at most for each sample of a
-    block, as a run worker does.
+    `interrupted_every_ns` is the mean interval at which something else takes the core, for
+    `interruption_ns`: the longer a sample, the more often it is interrupted. Interrupted samples
+    are noticed with probability `noticed` and timed again, at most `tries` times for each sample of
+    a block, like in a run worker.
 
-    With `behaviour` it is a whole session: kernels of `fake_code` and libraries are added, checked
-    and timed as that function says. Calls move the `clock`.
+    With `behaviour` it is a complete session: kernels of `fake_code` and libraries are added,
+    checked and timed as that function defines. Calls advance the `clock`.
     """
 
     costs_ns: MutableMapping[int, float]
@@ -92,9 +89,9 @@ class NullSession:
     behaviour: Behaviour | None = None
     clock: FakeClock = field(default_factory=FakeClock)
     rounds: int = field(default=0, init=False)
-    """How many rounds were timed so far."""
+    """Number of rounds timed so far."""
     checks: int = field(default=0, init=False)
-    """How many calls were checked so far."""
+    """Number of calls checked so far."""
     imported: set[str] = field(default_factory=set, init=False)
     _kernels: dict[int, FakeKernel] = field(default_factory=dict, init=False)
     _checked_ns: dict[int, float] = field(default_factory=dict, init=False)
@@ -102,17 +99,17 @@ class NullSession:
     _added: int = field(default=0, init=False)
 
     def prepare(self, problem: Problem) -> None:
-        """Forget the kernels of the problem before."""
+        """Forget the kernels of the previous problem."""
         self._kernels.clear()
         self._checked_ns.clear()
 
     def import_package(self, name: str) -> None:
-        """Nothing is imported."""
+        """Record the import."""
         self.imported.add(name)
 
     def add(self, loadable: Loadable) -> int:
-        """Take a kernel in and give it a number."""
-        assert self.behaviour, "a session that is given its costs takes no kernels in"
+        """Add a kernel and return its number."""
+        assert self.behaviour, "kernels can only be added to a session with a behaviour"
         self._added += 1
         name, config = loadable.vendor, Config()
         if not name:
@@ -127,13 +124,13 @@ class NullSession:
     def unload(self, kernel: int) -> None:
         """Nothing is loaded."""
 
-    def verify(self, kernel: int, *, elsewhere: bool = False) -> tuple[Failure | None, float]:
-        """Fail as the kernel's behaviour says."""
+    def verify(self, kernel: int, *, unaligned: bool = False) -> tuple[Failure | None, float]:
+        """Succeed or fail as the kernel's behaviour defines."""
         known = self._kernels[kernel]
         self.checks += 1
         self._checked_ns[kernel] = known.time_ns
         self.clock.advance(known.time_ns * 1e-9)
-        status = known.check_unaligned if elsewhere else known.check
+        status = known.check_unaligned if unaligned else known.check
         if status.failed:
             return Failure(kernel, status, "made to fail when checked"), 2.0
         return None, 0.5
@@ -143,10 +140,10 @@ class NullSession:
         return ""
 
     def checked_ns(self, kernel: int) -> float:
-        """How long the checked call took."""
+        """The time of the checked call."""
         return self._checked_ns.get(kernel, 0.0)
 
-    def hurry(self, most_s: float) -> None:
+    def limit_call_time(self, most_s: float) -> None:
         """Calls are never cut short."""
 
     def time(self, kernels: Sequence[int], blocks: int) -> tuple[list[Block], list[Failure]]:
@@ -205,14 +202,14 @@ class NullSession:
 
 
 class FakeCalls:
-    """A session of calls (`skipjack.tuning.calls.CallSession`) that behave as a function says."""
+    """A session of calls (`skipjack.tuning.calls.CallSession`) with a given behaviour."""
 
     def __init__(self, session: NullSession, solver: str = "calls") -> None:
         assert session.behaviour, "a session of calls needs a behaviour"
         self._session, self._solver, self._behaviour = session, solver, session.behaviour
 
     def build(self, configs: Sequence[Config]) -> Mapping[Config, Trial]:
-        """Those that fail when they are built."""
+        """The calls that fail when they are built."""
         known = {one: self._behaviour(self._solver, one) for one in configs}
         return {
             config: Trial(config, kernel.build, reason="made to fail when built")
@@ -221,7 +218,7 @@ class FakeCalls:
         }
 
     def add(self, config: Config) -> int | Trial:
-        """Make the first call, which fails as the behaviour says."""
+        """Make the first call, which may fail as the behaviour defines."""
         code = fake_code(self._solver, config)
         kernel = self._session.add(Loadable(code, hashlib.sha256(code).hexdigest()))
         failure, _ = self._session.verify(kernel)

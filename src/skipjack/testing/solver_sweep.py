@@ -1,8 +1,8 @@
-"""Asks every solver about many random problems: what it does not refuse, it must be able to do.
+"""Tests all solvers on many random problems: what a solver does not refuse, it must support.
 
 ``python -m skipjack.testing.solver_sweep --problems 5000 --seed 1 [--plugin my_solver.py]`` prints
 each fault with the problem that shows it. No kernel is compiled or run: spaces, configs, slots and
-generated text are asked for, as `tune` and `find` ask for them before anything is built.
+generated text are created, as in `tune` and `find` before anything is built.
 """
 
 from __future__ import annotations
@@ -16,14 +16,11 @@ from typing import TypeGuard
 import numpy as np
 
 from skipjack import plugins
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
-from skipjack.core.space import Promising
+from skipjack.core import Device, Problem, Promising
 from skipjack.errors import ProblemError
-from skipjack.native.named_cpu import describe
+from skipjack.native import describe
 from skipjack.operations import parse
-from skipjack.solvers import every, is_for
-from skipjack.solvers.solver import BuildingSolver, RacingSolver, Solver
+from skipjack.solvers import BuildingSolver, RacingSolver, Solver, all_solvers, supports_device
 
 DEVICES = ("nehalem/1", "haswell/1", "haswell/3", "skylake-avx512/1", "neoverse-n1/2")
 """Vectors of 16, 32 and 64 bytes, 16 and 32 registers, one thread and several."""
@@ -39,7 +36,7 @@ _ROWS = (
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What a solver did wrong, and where."""
+    """A fault of a solver, and the problem that shows it."""
 
     problem: str
     device: str
@@ -51,7 +48,7 @@ class Fault:
 
 
 def random_problem(rng: np.random.Generator) -> Problem:
-    """One of any family of operations that CPUs compute; half of them are convolutions."""
+    """A problem of any family of operations on CPUs; half of them are convolutions."""
     while True:
         text = _convolution(rng) if rng.random() < 0.5 else _other(rng)
         try:
@@ -61,9 +58,9 @@ def random_problem(rng: np.random.Generator) -> Problem:
 
 
 def faults(problem: Problem, device: Device, rng: np.random.Generator) -> Iterator[Fault]:
-    """What goes wrong where solvers are asked about a problem."""
+    """The faults of all solvers for a problem."""
     able = 0
-    for solver in every():
+    for solver in all_solvers():
         if not _is_for(solver, problem, device):
             continue
         try:
@@ -81,14 +78,14 @@ def faults(problem: Problem, device: Device, rng: np.random.Generator) -> Iterat
 
 def _is_for(solver: Solver, problem: Problem, device: Device) -> TypeGuard[BuildingSolver]:
     building = isinstance(solver, BuildingSolver)
-    return building and is_for(solver, device) and problem.dtype in solver.dtypes
+    return building and supports_device(solver, device) and problem.dtype in solver.dtypes
 
 
 def _wrong(
     solver: BuildingSolver, problem: Problem, device: Device, rng: np.random.Generator
 ) -> str:
     if isinstance(solver, RacingSolver) and not solver.promise(problem, device) >= 0.0:
-        return "it promises less than nothing"
+        return "its promise is negative"
     space = solver.space(problem, device)
     configs = [space.default(), space.sample(rng)]
     if isinstance(space, Promising):
@@ -163,7 +160,7 @@ def _one_of(rng: np.random.Generator, values: Sequence[object]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Sweep, print faults as they are found, and say how many there were."""
+    """Run the sweep, print faults as they are found, and their number."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--problems", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)

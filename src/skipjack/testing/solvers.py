@@ -9,8 +9,8 @@ class TestMySolver(SolverConformance):
     def create(self):
         return MySolver()
 
-`SolverConformance` compiles and runs, and needs the device. `SolverDeclarations` checks the rest,
-for a solver of a device that is not there.
+`SolverConformance` compiles and runs kernels, and needs the device. `SolverDeclarations` checks
+everything else, for solvers of devices that are not available.
 """
 
 from __future__ import annotations
@@ -20,43 +20,46 @@ from collections.abc import Sequence
 import numpy as np
 
 from skipjack.bank import BankEntry
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.dtypes import DTYPES
-from skipjack.core.problem import Problem
-from skipjack.core.protocol import TimingProtocol
-from skipjack.core.space import Countable, Promising, Space
+from skipjack.core import (
+    DTYPES,
+    Config,
+    Countable,
+    Device,
+    Problem,
+    Promising,
+    Space,
+    TimingProtocol,
+)
 from skipjack.errors import SkipjackError
-from skipjack.execute.session import Loadable, RunSession
-from skipjack.execute.verification import Checker
+from skipjack.execute import Checker, Loadable, RunSession
 from skipjack.interop.miopen import FAMILIES
 from skipjack.native import cpu
 from skipjack.operations import get, names, parse
-from skipjack.solvers import BuildingSolver, Solver, VendorSolver, slack_of
+from skipjack.solvers import BuildingSolver, Solver, VendorSolver, tolerance_factor_of
 
 _KINDS = ("cpu", "cuda", "hip")
 _QUICK = TimingProtocol(sample_ns=2_000, samples_per_block=2)
 
 
 class SolverDeclarations:
-    """What every solver must keep to before anything of it is compiled or run.
+    """The contract of solvers, as far as it needs no compiling and running.
 
     Subclass it, supply `problems` and `create`, and let pytest collect it.
     """
 
     problems: Sequence[str] = ()
-    """Keys of small problems that the solver must be able to do; several shapes are best."""
+    """Keys of small problems that the solver must support, preferably of several shapes."""
     refused: Sequence[str] = ()
-    """Keys of problems that it must refuse."""
+    """Keys of problems that the solver must refuse."""
     drawn = 3
-    """Configs that are drawn for each problem besides the default."""
+    """Number of random configs for each problem, in addition to the default."""
 
     def create(self) -> Solver:
         """A new solver of the kind under test."""
         raise NotImplementedError("supply create(self) in your subclass")
 
     def device(self) -> Device:
-        """The device it is asked about; override it for GPUs."""
+        """The device of the problems; override it for GPUs."""
         return cpu.detect()
 
     def test_its_declarations_are_valid(self) -> None:
@@ -76,12 +79,16 @@ class SolverDeclarations:
         for what in ("compared", "preferred"):
             value = getattr(solver, what)
             assert isinstance(value, bool), f"{what} is {value!r}: not a bool"
-        assert self.device().kind in solver.kinds, "the kit's device is of no kind that it declares"
+        assert self.device().kind in solver.kinds, (
+            "the kind of the kit's device is not among the declared kinds"
+        )
 
     def test_accepts_the_problems_that_it_is_for(self) -> None:
         solver, device = self.create(), self.device()
         for problem in self._problems():
-            assert problem.dtype in solver.dtypes, f"{problem.key} is of no dtype that it declares"
+            assert problem.dtype in solver.dtypes, (
+                f"the dtype of {problem.key} is not among the declared dtypes"
+            )
             reason = solver.refuses(problem, device)
             assert reason == "", f"refuses {problem.key}: {reason}"
 
@@ -93,7 +100,7 @@ class SolverDeclarations:
             assert reason, f"does not refuse {key}"
 
     def test_answers_about_every_operation(self) -> None:
-        """`refuses` gives a text for any problem, and what it accepts has a space."""
+        """`refuses` returns a str for any problem, and problems that it accepts have a space."""
         solver, device = self.create(), self.device()
         for name in names():
             problem = parse(get(name).example)
@@ -105,7 +112,7 @@ class SolverDeclarations:
             space = self._space(problem)
             for config in self._configs(space, problem):
                 assert space.contains(config), (
-                    f"{problem.key}: {config} is not in the space that gave it"
+                    f"{problem.key}: {config} is not in the space that returned it"
                 )
             if isinstance(space, Countable):
                 assert space.count() > 0, f"{problem.key}: the space counts no configs"
@@ -114,9 +121,13 @@ class SolverDeclarations:
         for problem in self._problems():
             first, second = self._space(problem), self._space(problem)
             configs, again = (self._configs(space, problem) for space in (first, second))
-            assert configs == again, f"{problem.key}: two spaces with one seed gave other configs"
+            assert configs == again, (
+                f"{problem.key}: two spaces with one seed returned different configs"
+            )
             keys = [[space.key(one) for one in configs] for space in (first, second)]
-            assert keys[0] == keys[1], f"{problem.key}: two spaces have other keys for one config"
+            assert keys[0] == keys[1], (
+                f"{problem.key}: two spaces have different keys for one config"
+            )
 
     def test_configs_come_back_from_the_bank(self) -> None:
         solver, device = self.create(), self.device()
@@ -125,7 +136,7 @@ class SolverDeclarations:
             for config in self._configs(space, problem):
                 entry = _entry(solver, problem, device, config)
                 back = Config(BankEntry.from_line(entry.line).config)
-                assert back == config, f"{problem.key}: {config} comes back as {back}"
+                assert back == config, f"{problem.key}: {config} becomes {back} in the bank"
                 assert space.contains(back), f"{problem.key}: {back} is no longer in the space"
                 assert space.key(back) == space.key(config), f"{problem.key}: its key has changed"
 
@@ -160,7 +171,7 @@ class SolverDeclarations:
 
 
 class SolverConformance(SolverDeclarations):
-    """What every solver must keep to; kernels are compiled here and run in a process of their own.
+    """The contract of solvers. Kernels are compiled here and run in a separate process.
 
     Libraries are called in the process of the tests.
     """
@@ -190,7 +201,7 @@ class SolverConformance(SolverDeclarations):
         checker = Checker(problem)
         checker.prepare()
         solver.bind(problem, checker.arrays)()
-        verdict = checker.verdict(slack_of(solver, problem))
+        verdict = checker.verdict(tolerance_factor_of(solver, problem))
         assert verdict.right, f"{problem.key}: {verdict.reason}"
 
     def _run(self, session: RunSession, solver: BuildingSolver, problem: Problem) -> None:
@@ -199,9 +210,14 @@ class SolverConformance(SolverDeclarations):
         for config in self._configs(self._space(problem), problem):
             blob = solver.compile(solver.lower(problem, device, config))
             slots = tuple(solver.slots(problem, device, config))
-            slack = slack_of(solver, problem)
+            tolerance_factor = tolerance_factor_of(solver, problem)
             loadable = Loadable(
-                blob.data, blob.digest, blob.symbol, blob.abi, slots=slots, slack=slack
+                blob.data,
+                blob.digest,
+                blob.symbol,
+                blob.abi,
+                slots=slots,
+                tolerance_factor=tolerance_factor,
             )
             failure, _ = session.verify(session.add(loadable))
             assert failure is None, f"{problem.key}: {config}: {failure and failure.reason}"
@@ -211,7 +227,7 @@ def _refusal(solver: Solver, problem: Problem, device: Device) -> str:
     if problem.dtype not in solver.dtypes:
         return f"{problem.dtype} is not among its dtypes"
     reason = solver.refuses(problem, device)
-    assert isinstance(reason, str), f"{problem.key}: refuses gave {reason!r}: not a text"
+    assert isinstance(reason, str), f"{problem.key}: refuses returned {reason!r}: not a str"
     return reason
 
 

@@ -1,27 +1,28 @@
-"""Sample spaces, from one with six configs to one with a billion."""
+"""Sample spaces, and cost surfaces over them that stand in for a device."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 import numpy as np
 
-from skipjack.core.config import Config
-from skipjack.core.parameters import Parameter, ParameterSpace
-from skipjack.core.space import Space
+from skipjack.core import Config, Parameter, ParameterSpace, Space, Status, Trial
+
+# Sample spaces, with from six to a billion configs.
 
 _TILES = (8, 16, 32, 64, 128, 256)
 
 
 def tiny_space() -> ParameterSpace:
-    """Six legal configs of nine."""
+    """A space with six legal configs of nine."""
     return ParameterSpace(
         [Parameter("rows", (1, 2, 4)), Parameter("columns", (1, 2, 4))], ["rows * columns <= 4"]
     )
 
 
 def tiled_space() -> ParameterSpace:
-    """Some thousand configs, as of a tiled matrix product."""
+    """A few thousand configs, as for a tiled matrix product."""
     return ParameterSpace(
         [
             Parameter("tile_m", _TILES, default=32),
@@ -60,31 +61,82 @@ def vast_space() -> ParameterSpace:
 
 
 class BareSpace:
-    """A space with the five verbs only, whatever else the one inside can do."""
+    """A wrapper with the methods of `Space` only, whatever else the wrapped space has."""
 
     def __init__(self, space: Space) -> None:
         self._space = space
 
     def default(self) -> Config:
-        """As inside."""
+        """Delegates to the wrapped space."""
         return self._space.default()
 
     def contains(self, config: Config) -> bool:
-        """As inside."""
+        """Delegates to the wrapped space."""
         return self._space.contains(config)
 
     def sample(self, rng: np.random.Generator) -> Config:
-        """As inside."""
+        """Delegates to the wrapped space."""
         return self._space.sample(rng)
 
     def neighbours(self, config: Config) -> Sequence[Config]:
-        """As inside."""
+        """Delegates to the wrapped space."""
         return self._space.neighbours(config)
 
     def key(self, config: Config) -> str:
-        """As inside."""
+        """Delegates to the wrapped space."""
         return self._space.key(config)
 
     def features(self, config: Config) -> tuple[float, ...]:
-        """As inside."""
+        """Delegates to the wrapped space."""
         return self._space.features(config)
+
+
+# A known cost for every config, so that searchers can be compared without hardware.
+
+_SAMPLES = 64
+
+
+class CostSurface:
+    """A bowl around a hidden config, with ripples. The same config always costs the same.
+
+    `ripple` is the largest share of noise that does not depend on the features; `failure_rate` is
+    the share of configs that fail, which are always the same and never the space's default.
+    """
+
+    def __init__(
+        self, space: Space, seed: int = 0, ripple: float = 0.05, failure_rate: float = 0.0
+    ) -> None:
+        # Not the stream of a searcher with the same seed, which would draw the hidden config.
+        rng = np.random.default_rng((seed, 20011))
+        samples = np.array([space.features(space.sample(rng)) for _ in range(_SAMPLES)])
+        self._space = space
+        self._seed = seed
+        self._ripple = ripple
+        self._failure_rate = failure_rate
+        self._spread = np.maximum(np.ptp(samples, axis=0), 1e-9)
+        self._target = samples[0]
+        self._weights = rng.uniform(0.5, 2.0, samples.shape[1])
+        self._default = space.key(space.default())
+
+    def value(self, config: Config) -> float:
+        """The cost of a config; about 100 at best."""
+        offset = (np.array(self._space.features(config)) - self._target) / self._spread
+        bowl = float(self._weights @ offset**2)
+        return 100.0 * (1.0 + bowl) * (1.0 + self._ripple * self._chance(config, "ripple"))
+
+    def fails(self, config: Config) -> bool:
+        """Whether a config fails."""
+        if self._space.key(config) == self._default:
+            return False
+        return self._chance(config, "failure") < self._failure_rate
+
+    def trial(self, config: Config) -> Trial:
+        """The trial of a config."""
+        if self.fails(config):
+            return Trial(config, Status.CRASH, reason="this surface has a hole here")
+        value = self.value(config)
+        return Trial(config, value=value, metrics={"time_ns": value})
+
+    def _chance(self, config: Config, purpose: str) -> float:
+        text = f"{self._seed}|{purpose}|{self._space.key(config)}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") / 2**64

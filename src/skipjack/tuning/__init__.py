@@ -1,22 +1,34 @@
-"""The loop: ask, build, race, confirm, keep."""
+"""The tuner: what `tune`, `find` and `build` do, on the study engine of `skipjack.tuning.study`."""
 
-import warnings
-from typing import Any
+from typing import TYPE_CHECKING
 
-from skipjack.tuning.build_only import Builder, BuildOptions, BuildResult, BuiltConfig, build
-from skipjack.tuning.config_timer import ConfigTimer
-from skipjack.tuning.context import measured_peaks
-from skipjack.tuning.engine import Evaluator
-from skipjack.tuning.finding import FindResult, FindStatus, RankedSolver
-from skipjack.tuning.limits import Limits
-from skipjack.tuning.loaded_candidate import LoadedCandidate
-from skipjack.tuning.object_files import write_objects
-from skipjack.tuning.options import Progress, TuneOptions
-from skipjack.tuning.result import Outcome, Speedup, TuneResult
-from skipjack.tuning.study_run import check_memory
-from skipjack.tuning.tuner import Tuner, find, make_budget, tune
+from skipjack.lazy_names import lazy
+
+if TYPE_CHECKING:
+    from skipjack.tuning.build_only import Builder, BuildOptions, BuildResult, BuiltConfig, build
+    from skipjack.tuning.config_timer import ConfigTimer, TriedKernel, try_kernels
+    from skipjack.tuning.deprecated_names import BoundKernel, Kernels, TunedKernel, kernels
+    from skipjack.tuning.find_result import NOT_APPLICABLE, OK, FindResult, FindStatus, RankedSolver
+    from skipjack.tuning.find_run import rank_all
+    from skipjack.tuning.object_files import write_objects
+    from skipjack.tuning.study import (
+        Evaluator,
+        Limits,
+        LoadedCandidate,
+        Speedup,
+        TuneOptions,
+        TuneOutcome,
+        TuneProgress,
+        TuneResult,
+        check_memory,
+        measured_peaks,
+    )
+    from skipjack.tuning.tuner import Tuner, find, make_budget, tune
 
 __all__ = [
+    "NOT_APPLICABLE",
+    "OK",
+    "BoundKernel",
     "BuildOptions",
     "BuildResult",
     "Builder",
@@ -25,33 +37,43 @@ __all__ = [
     "Evaluator",
     "FindResult",
     "FindStatus",
+    "Kernels",
     "Limits",
     "LoadedCandidate",
-    "Outcome",
-    "Progress",
     "RankedSolver",
     "Speedup",
+    "TriedKernel",
     "TuneOptions",
+    "TuneOutcome",
+    "TuneProgress",
     "TuneResult",
+    "TunedKernel",
     "Tuner",
     "build",
     "check_memory",
     "find",
+    "kernels",
     "make_budget",
     "measured_peaks",
+    "rank_all",
+    "try_kernels",
     "tune",
     "write_objects",
 ]
-_IN_RUNTIME = ("BoundKernel", "Kernels", "TunedKernel", "kernels", "lookup")
-"""Names that were here before `skipjack.runtime`."""
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _IN_RUNTIME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from skipjack import runtime
-
-    warnings.warn(
-        f"skipjack.tuning.{name} is skipjack.runtime.{name} now", DeprecationWarning, stacklevel=2
-    )
-    return getattr(runtime, name)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "build_only": "BuildOptions BuildResult Builder BuiltConfig build",
+        "config_timer": "ConfigTimer TriedKernel try_kernels",
+        "deprecated_names": "BoundKernel Kernels TunedKernel kernels",
+        "find_result": "FindResult FindStatus NOT_APPLICABLE OK RankedSolver",
+        "find_run": "rank_all",
+        "object_files": "write_objects",
+        "study": (
+            "Evaluator Limits LoadedCandidate Speedup TuneOptions TuneOutcome TuneProgress "
+            "TuneResult check_memory measured_peaks"
+        ),
+        "tuner": "Tuner find make_budget tune",
+    },
+)

@@ -1,4 +1,4 @@
-"""Building without running: promising configs of a problem, for a device that may be elsewhere."""
+"""Building without running: promising configs of a problem, for a device of any machine."""
 
 from __future__ import annotations
 
@@ -11,66 +11,66 @@ from types import TracebackType
 from typing import Any
 
 from skipjack import plugins
-from skipjack.core.annotations import checked
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
-from skipjack.core.space import Promising, Space
-from skipjack.core.study import Budget
-from skipjack.core.trial import Candidate, Status
+from skipjack.core import (
+    Budget,
+    Candidate,
+    Config,
+    Device,
+    Problem,
+    Promising,
+    Space,
+    Status,
+    type_checked,
+)
 from skipjack.devices import describe
-from skipjack.errors import UsageError, blaming
-from skipjack.execute.build_pool import Build, BuildPool
-from skipjack.gpu.artifact import ABI as GPU_ABI
-from skipjack.interrupt import Interrupt, Interrupted, watch_for_interrupt
+from skipjack.errors import UsageError, foreign_code
+from skipjack.execute.pool import Build, BuildPool
+from skipjack.gpu import ABI as GPU_ABI
+from skipjack.interrupt import Interrupt, Interrupted, deferred_interrupt
 from skipjack.json_formats import FORMATS
 from skipjack.ledger import Ledger
-from skipjack.native import cpu, llvm
-from skipjack.native.cpu import target_of
-from skipjack.native.object_code import text_bytes, vector_spills
-from skipjack.runtime import asked_problem, keep_within_limit
+from skipjack.native import cpu, llvm, target_of, text_bytes, vector_spills
+from skipjack.runtime.local_kernels import keep_within_limit, requested_problem
 from skipjack.search import SearchContext, create
 from skipjack.settings import Settings, load_settings
-from skipjack.solvers import solver_for
-from skipjack.solvers.solver import BuildingSolver, Slot
+from skipjack.solvers import BuildingSolver, Slot, solver_for
 from skipjack.storage import ArtifactStore, user_directory
-from skipjack.tuning.build_queue import BuildQueue
-from skipjack.tuning.options import Observer, Progress
+from skipjack.tuning.study import BuildQueue, Observer, TuneProgress
 
 GPU_NEEDS = ("registers", "shared_bytes", "spill_bytes")
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltConfig:
-    """A config and its object file, or why there is none."""
+    """A config and its object file, or the reason why it was not built."""
 
     number: int
     config: Config
     status: Status
     reason: str = ""
     seconds: float = 0.0
-    """Spent now; 0 if it was built before, or shares the build of another config."""
+    """The time of this build; 0 if it was built before, or shares another config's build."""
     cached: bool = False
     text_bytes: int = 0
-    """Of the object file, instructions."""
+    """Size of the instructions in the object file."""
     vector_spills: int | None = None
-    """Vector registers stored to the stack for want of registers; None where it is not known."""
+    """Vector registers that are spilled to the stack; None if that is not known."""
     digest: str = ""
     path: Path | None = None
-    """The object file."""
+    """The path of the object file."""
     data: bytes = field(default=b"", repr=False)
-    """Its content."""
+    """The content of the object file."""
     symbol: str = ""
     abi: str = ""
     slots: tuple[Slot, ...] = ()
     resources: Mapping[str, float] = field(default_factory=dict)
-    """Of a GPU's kernels: ``registers`` and ``spill_bytes`` of a thread, ``shared_bytes``."""
+    """For a GPU: ``registers`` and ``spill_bytes`` of a thread, ``shared_bytes`` of a block."""
 
     @property
     def needs(self) -> dict[str, int]:
-        """What decides how many blocks of a GPU's kernel run at once; empty for a CPU's.
+        """The resources that limit how many blocks of a GPU's kernel run at once; empty for a CPU.
 
-        Known also of a config that was built and found not worth running.
+        It is known even of a config that was built and rejected for its spills.
         """
         if self.abi != GPU_ABI:
             return {}
@@ -78,11 +78,10 @@ class BuiltConfig:
 
     @property
     def ok(self) -> bool:
-        """Whether there is an object file."""
+        """Whether it was built."""
         return self.status is Status.OK
 
     def to_json(self) -> dict[str, Any]:
-        """For machines."""
         record: dict[str, Any] = {
             "number": self.number,
             "config": dict(self.config),
@@ -103,7 +102,7 @@ class BuiltConfig:
 
 @dataclass(frozen=True, slots=True)
 class BuildResult:
-    """The builds of one problem, in the order in which the configs promise."""
+    """The builds of one problem, the most promising config first."""
 
     problem: Problem
     device: Device
@@ -116,7 +115,7 @@ class BuildResult:
 
     @property
     def built(self) -> int:
-        """How many configs have an object file."""
+        """The number of configs that have an object file."""
         return sum(build.ok for build in self.builds)
 
     def __repr__(self) -> str:
@@ -130,7 +129,7 @@ class BuildResult:
 
     @property
     def target(self) -> dict[str, Any]:
-        """What the compiler was told to build for."""
+        """The target of the compiler."""
         if self.gpu:
             return {"target": self.device.arch}
         target = llvm.Target.parse(target_of(self.device))
@@ -142,7 +141,6 @@ class BuildResult:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """One record for machines."""
         return {
             "format": FORMATS["tune --build-only"],
             "problem": self.problem.key,
@@ -162,25 +160,25 @@ DEFAULT_CONFIGS = 16
 
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
-    """What to build of a problem."""
+    """Which configs of a problem to build."""
 
     configs: int = DEFAULT_CONFIGS
-    """How many, the most promising first."""
+    """The number of configs, the most promising first."""
     solver: str | None = None
     seed: int = 0
-    """For the random configs that follow where fewer promise anything."""
+    """The seed of the random configs that follow if fewer are promising."""
     observer: Observer = lambda _: None
 
     def __post_init__(self) -> None:
         if self.configs < 1:
-            raise UsageError(f"{self.configs} configs are none to build; give at least 1")
+            raise UsageError(f"cannot build {self.configs} configs; give at least 1")
 
 
 class Builder:
-    """Keeps builders warm for many problems: ``with Builder(device) as b: b.build(problem)``.
+    """Keeps build workers warm for many problems: ``with Builder(device) as b: b.build(problem)``.
 
-    It neither holds nor needs the device. Object files go to the artifact store of the user
-    directory and into the ledger as those of a tuning do, and what is there is not built again.
+    It neither holds nor needs the device. As in a tuning, object files go to the artifact store of
+    the user directory and builds into the ledger, and known builds are not repeated.
     """
 
     def __init__(self, device: Device | None = None, settings: Settings | None = None) -> None:
@@ -209,17 +207,17 @@ class Builder:
         return self
 
     def build(self, problem: str | Problem, options: BuildOptions | None = None) -> BuildResult:
-        """Build a problem's configs; one that fails is a status.
+        """Build a problem's configs; one that fails has a status and a reason.
 
-        Ctrl-C ends it early: `Interrupted` has what was built by then.
+        Ctrl-C ends it early: `Interrupted` has the builds that were done by then.
         """
-        asked = asked_problem(problem) if isinstance(problem, str) else problem
+        asked = requested_problem(problem) if isinstance(problem, str) else problem
         if not self._opened:
             raise UsageError(
-                "this Builder is not open: use it inside of `with Builder(device) as builder:`, "
-                "which starts its workers and ends them"
+                "this Builder is not open; use it inside `with Builder(device) as builder:`, which "
+                "starts and ends its workers"
             )
-        with watch_for_interrupt() as interrupt:
+        with deferred_interrupt() as interrupt:
             run = _Run(self, asked, options or BuildOptions(), interrupt)
             try:
                 result = run.build()
@@ -240,7 +238,7 @@ class Builder:
 
 
 class _Run:
-    """One problem's builds."""
+    """The builds of one problem."""
 
     def __init__(
         self, context: Builder, problem: Problem, options: BuildOptions, interrupt: Interrupt
@@ -248,9 +246,9 @@ class _Run:
         self._context, self._problem, self._options = context, problem, options
         self._interrupt = interrupt
         self._started = time.monotonic()
-        with blaming(f"a solver asked about {problem.key}"):
+        with foreign_code(f"a solver asked about {problem.key}"):
             self._solver = solver_for(problem, context.device, options.solver)
-        with blaming(f"solver {self._solver.name} asked for the space of {problem.key}"):
+        with foreign_code(f"solver {self._solver.name} asked for the space of {problem.key}"):
             space = self._solver.space(problem, context.device)
             self._configs = promising_configs(space, options.configs, options.seed)
         self.queue = BuildQueue(context)
@@ -279,7 +277,7 @@ class _Run:
         )
 
     def _take(self, build: Build) -> None:
-        """Keep the object file and write the build down."""
+        """Store the object file and record the build."""
         context, config = self._context, build.candidate.config
         if build.artifact is not None:
             build = replace(build, resources={**build.resources, **self._read_off(build)})
@@ -304,12 +302,12 @@ class _Run:
         )
 
     def _read_off(self, build: Build) -> dict[str, float]:
-        """What the code itself tells; a listing costs as much as a build, so each is made once."""
+        """Facts read from the code; a listing costs as much as a build, so each is made once."""
         digest = build.source_digest
         if digest not in self._facts:
             known = dict(build.resources)
             if build.abi == GPU_ABI:
-                return known  # the build has told all there is
+                return known  # the build knows all of them
             if "text_bytes" not in known:
                 known["text_bytes"] = float(text_bytes(build.artifact or b""))
             if "vector_spills" not in known:
@@ -322,7 +320,7 @@ class _Run:
         done = self._done.values()
         failed = sum(not build.ok for build in done)
         self._options.observer(
-            Progress(
+            TuneProgress(
                 self._problem.key,
                 "build",
                 len(done),
@@ -338,19 +336,19 @@ class _Run:
 
 def _spills(solver: BuildingSolver, candidate: Candidate, device: Device) -> int | None:
     if solver.compiler() != llvm.compiler_version():
-        return None  # its source is not for LLVM
+        return None  # its source is not LLVM IR
     source = solver.lower(candidate.problem, device, candidate.config)
     return vector_spills(source.text, source.target)
 
 
 def promising_configs(space: Space, count: int, seed: int = 0) -> list[Config]:
-    """What promises well by arithmetic alone, the default, then random ones; up to `count`."""
+    """Up to `count` configs: the promising ones, the default, then random ones."""
     seeds = tuple(space.promising(count)) if isinstance(space, Promising) else ()
     context = SearchContext(space, seed, count, seeds, default_soon=False)
     return list(create("random", context).ask(count))
 
 
-@checked
+@type_checked
 def build(
     problem: str,
     device: str,
@@ -364,6 +362,6 @@ def build(
     """Build the most promising configs of a problem for a named device, as ``haswell/1``."""
     named = (plugins,) if isinstance(plugins, str) else tuple(plugins)
     builder = Builder(describe(device), load_settings(plugins=named or None))
-    asked = asked_problem(problem, dtype)  # before workers start: a wrong key should fail at once
+    asked = requested_problem(problem, dtype)  # a wrong key should fail before workers start
     with builder:
         return builder.build(asked, BuildOptions(configs, solver, seed))

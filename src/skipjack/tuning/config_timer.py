@@ -1,6 +1,6 @@
-"""Configs without a study: timed for learners and models, or tried to see whether a machine can.
+"""Timing configs without a study: for cost models, and to test whether kernels run on a machine.
 
-Builds, checks and races are the engine's own (`CandidateEvaluator`); nothing is written down.
+Builds, checks and timing are those of the engine (`CandidateEvaluator`); nothing is recorded.
 """
 
 from __future__ import annotations
@@ -12,37 +12,32 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from skipjack import plugins
-from skipjack.core.config import Config, Value
-from skipjack.core.device import Device
-from skipjack.core.objective import Objective
-from skipjack.core.problem import Problem
-from skipjack.core.trial import Candidate, Status, Trial
+from skipjack.core import Candidate, Config, Device, Objective, Problem, Status, Trial, Value
 from skipjack.errors import UsageError
-from skipjack.execute.build_pool import Build, BuildPool
-from skipjack.execute.device_lock import slot_lock
-from skipjack.execute.session import Failure, RunSession
+from skipjack.execute import Failure, RunSession, slot_lock
+from skipjack.execute.pool import Build, BuildPool
 from skipjack.ledger import Ledger
 from skipjack.native import cpu
 from skipjack.operations import parse
-from skipjack.runtime import asked_problem
+from skipjack.runtime.local_kernels import requested_problem
 from skipjack.settings import Settings, load_settings
-from skipjack.solvers import find_solver, refusal, solver_for, solvers_for
-from skipjack.solvers.solver import ImportingSolver, Slot
+from skipjack.solvers import ImportingSolver, Slot, find_solver, refusal, solver_for, solvers_for
 from skipjack.storage import MemoryArtifacts
 from skipjack.tuning.build_only import promising_configs
-from skipjack.tuning.context import (
+from skipjack.tuning.study import (
+    LIMITS,
+    CandidateEvaluator,
     DeviceContext,
+    LedgerBuffer,
+    Limits,
+    LoadedCandidate,
     NoBank,
     TuningContext,
     session_place,
 )
-from skipjack.tuning.engine import LedgerBuffer
-from skipjack.tuning.evaluators import CandidateEvaluator
-from skipjack.tuning.limits import LIMITS, Limits
-from skipjack.tuning.loaded_candidate import LoadedCandidate
 
 _Content = tuple[str, str, tuple[Slot, ...]]
-"""A problem, and what runs: the digest of a source, the arguments of a launch."""
+"""A problem, the digest of a source, and the arguments of a launch."""
 
 
 class ConfigTimer:
@@ -51,12 +46,12 @@ class ConfigTimer:
         with ConfigTimer() as timer:
             times_ns = timer.evaluate("matmul:64x64x64", configs, solver="nest")
 
-    Every build is checked once; what has the same code and arguments is timed once. Each call
-    holds the core it times on, so that several timers share a machine: give each a core of its own
-    with ``settings=load_settings(core=3)``. A tuning waits while a call is under way, and a call
-    while a tuning is. Times of a problem compare with each other, also those of different calls
-    and with other problems between them: new configs run beside the fastest so far. A timer that
-    was closed may be opened again, and knows what it has timed. Use it from one thread.
+    Every build is checked once; configs with the same code and arguments are timed once. Each call
+    holds the core that it times on, so that several timers can share a machine: give each a core of
+    its own with ``settings=load_settings(core=3)``. A tuning and a call of a timer wait for each
+    other. Times of one problem are comparable, even of different calls with other problems between
+    them: new configs run next to the fastest so far. A timer that was closed may be opened again,
+    and remembers what it has timed. Use it from one thread.
     """
 
     def __init__(
@@ -68,11 +63,10 @@ class ConfigTimer:
         builds_first: bool = False,
         context: TuningContext | None = None,
     ) -> None:
-        """Without `alone` it does not wait for others, nor they for it: times mean little then.
+        """Without `alone` it does not hold the core, so that others may disturb the times.
 
         With `builds_first` nothing is timed before all builds of a call are done: for timers whose
-        builders have no core of their own. `context` is for tests: what is timed then is what it
-        says.
+        builders have no core of their own. `context` replaces the environment in tests.
         """
         self._hold: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
         self._exits = contextlib.ExitStack()
@@ -83,7 +77,7 @@ class ConfigTimer:
         self._evaluator: CandidateEvaluator | None = None
         self._problem: Problem | None = None
         self._leaders: dict[Problem, LoadedCandidate] = {}
-        """The fastest of each problem that the session is not at."""
+        """The fastest candidates of problems other than the present one."""
         self._known: dict[str, Trial] = {}
         self._timed: dict[_Content, Trial] = {}
 
@@ -101,10 +95,10 @@ class ConfigTimer:
         configs: Sequence[Mapping[str, Value]],
         solver: str | None = None,
     ) -> list[float]:
-        """How long each config takes, in ns and in the order given.
+        """The time of each config in ns, in the order given.
 
-        One that fails, or is not in the space of its solver, takes infinitely long: `trials` tells
-        why. `solver` is the one whose configs they are; without a name the problem's first one.
+        The time of a config that fails, or is not in its solver's space, is infinite: `trials` has
+        the reason. `solver` names the solver of the configs, by default the problem's first.
         """
         trials = self.trials(problem, configs, solver)
         return [float(t.metrics["time_ns"]) if t.ok else float("inf") for t in trials]
@@ -115,13 +109,13 @@ class ConfigTimer:
         configs: Sequence[Mapping[str, Value]],
         solver: str | None = None,
     ) -> list[Trial]:
-        """Likewise, with all that was measured, and the status and reason of those that fail.
+        """The trial of each config, in the order given, with a status and a reason if it failed.
 
         A config that is not in the solver's space is ``infeasible``, and is not built.
         """
         if self._context is None:
-            raise UsageError("this ConfigTimer is not open: use it inside of `with ConfigTimer()`")
-        asked = asked_problem(problem) if isinstance(problem, str) else problem
+            raise UsageError("this ConfigTimer is not open; use it inside `with ConfigTimer()`")
+        asked = requested_problem(problem) if isinstance(problem, str) else problem
         chosen = solver_for(asked, self._context.target, solver)
         space = chosen.space(asked, self._context.target)
         wanted = [Candidate(asked, chosen.name, config) for config in _read_configs(configs)]
@@ -138,13 +132,13 @@ class ConfigTimer:
         return [self._known[one.key] for one in wanted]
 
     def libraries(self, problem: str | Problem, names: Sequence[str]) -> dict[str, float | str]:
-        """How long libraries take, in ns, or why one cannot: by the names of their solvers.
+        """The times of libraries in ns, or why one failed, by the names of their solvers.
 
-        Their times compare with those of the problem's configs that were timed before.
+        The times are comparable with those of the problem's configs that were timed before.
         """
         if self._context is None:
-            raise UsageError("this ConfigTimer is not open: use it inside of `with ConfigTimer()`")
-        asked = asked_problem(problem) if isinstance(problem, str) else problem
+            raise UsageError("this ConfigTimer is not open; use it inside `with ConfigTimer()`")
+        asked = requested_problem(problem) if isinstance(problem, str) else problem
         found: dict[str, float | str] = {}
         with self._hold():
             evaluator = self._evaluator_of(asked)
@@ -167,14 +161,14 @@ class ConfigTimer:
 
     @contextlib.contextmanager
     def held_cores(self) -> Iterator[Sequence[int]]:
-        """The cores that are timed on, held: for a program of others that measures by itself."""
+        """Holds the cores that are timed on, for an external program that measures on them."""
         if self._context is None:
-            raise UsageError("this ConfigTimer is not open: use it inside of `with ConfigTimer()`")
+            raise UsageError("this ConfigTimer is not open; use it inside `with ConfigTimer()`")
         with self._hold():
             yield tuple(self._own.cores) if self._own else ()
 
     def _evaluator_of(self, problem: Problem) -> CandidateEvaluator:
-        """One whose session is at the problem."""
+        """An evaluator whose session has prepared the problem."""
         evaluator = self._evaluator
         if evaluator is not None and self._problem == problem and not evaluator.crowded:
             return evaluator
@@ -189,7 +183,7 @@ class ConfigTimer:
         return evaluator
 
     def _leave_problem(self) -> None:
-        """Of the problem that the session is at, keep the fastest alone."""
+        """Keep only the fastest candidate of the present problem."""
         if self._evaluator is not None and self._problem is not None and self._evaluator.best:
             self._leaders[self._problem] = self._evaluator.best
         self._evaluator = self._problem = None
@@ -240,7 +234,7 @@ class ConfigTimer:
 
 def _read_configs(configs: Iterable[Mapping[str, Value]]) -> list[Config]:
     if isinstance(configs, Mapping):
-        raise UsageError(f"configs is one config, {configs!r}; give a list of them: [{configs!r}]")
+        raise UsageError(f"configs is a single config; give a list of configs: [{configs!r}]")
     try:
         return [Config(dict(config)) for config in configs]
     except (TypeError, ValueError):
@@ -254,14 +248,14 @@ def _content(build: Build) -> _Content:
 
 
 class _NoArtifacts(MemoryArtifacts):
-    """Keeps nothing: what was timed is known, and is not built again."""
+    """A store that keeps nothing: a config that was timed is not built again."""
 
     def put(self, data: bytes) -> str:
         return hashlib.sha256(data).hexdigest()
 
 
 class _TimerContext(DeviceContext):
-    """Workers of its own, and no files; the core is held call by call."""
+    """A context with workers and without files; the core is held call by call."""
 
     def __init__(self, device: Device | None, settings: Settings | None) -> None:
         chosen = settings or load_settings()
@@ -282,19 +276,19 @@ class _TimerContext(DeviceContext):
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Keep others from timing on the core, or the GPU."""
+        """Hold the cores or the GPU, so that no one else times on them."""
         units = [self.device.serial or self._gpu] if self._gpu else self.cores
         with slot_lock(self.device.kind, units, self.say):
             yield
 
 
 PROBLEMS = ("add:4096", "matmul:48x48x48", "softmax:16x256")
-"""Small, and among them every kind of vector instruction that kernels use."""
+"""Small problems whose kernels use every kind of vector instruction."""
 
 
 @dataclass(frozen=True, slots=True)
 class TriedKernel:
-    """What came of one."""
+    """The result of trying a kernel."""
 
     candidate: Candidate
     status: Status
@@ -313,9 +307,9 @@ def candidates_for(device: Device) -> list[Candidate]:
 def try_kernels(
     settings: Settings, candidates: Sequence[Candidate] | None = None
 ) -> list[TriedKernel]:
-    """Build them for this machine's CPU and run them, in processes of their own.
+    """Build kernels for this machine's CPU and run them, in processes of their own.
 
-    Their times do not matter, so it does not wait for whoever times on the core.
+    Their times do not matter, so it does not wait for other programs that time on the core.
     """
     device = cpu.detect()
     wanted = candidates_for(device) if candidates is None else list(candidates)

@@ -1,5 +1,5 @@
 """Where pickles of kernels that were written before `skipjack.runtime` look for it."""
 
-from skipjack.runtime.kernel_file import found_again
+from skipjack.runtime import found_again
 
 __all__ = ["found_again"]

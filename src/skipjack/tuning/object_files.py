@@ -1,7 +1,7 @@
-"""Machine code in a directory of the user's, with a manifest from which a program can call it.
+"""Machine code in a directory that the user names, with a manifest for programs that call it.
 
-For a CPU these are object files; for a GPU the binaries that its driver loads, and the manifest has
-the whole launch ABI of each kernel.
+For a CPU these are object files; for a GPU they are the binaries that its driver loads, and the
+manifest has the launch ABI of each kernel.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from skipjack.gpu.artifact import GpuArtifact, unpack
-from skipjack.native.object_code import undefined_symbols
+from skipjack.gpu import GpuArtifact, unpack
+from skipjack.native import undefined_symbols
 from skipjack.operations import outputs, tensor_dtype, tensors
 from skipjack.storage import atomic_write, output_directory
 from skipjack.tuning.build_only import BuildResult, BuiltConfig
@@ -24,10 +24,10 @@ FORMAT = 2
 
 
 def write_objects(result: BuildResult, directory: Path) -> BuildResult:
-    """Write the files and their manifest; gives the result with their paths.
+    """Write the files and their manifest; returns the result with their paths.
 
-    Configs that differ in run-time settings alone share a file. The manifest comes last, so that
-    what it names is there; if it cannot be written, the new files go again.
+    Configs that differ only in run-time settings share a file. The manifest is written last, so
+    that all files it names exist; if it cannot be written, the new files are removed.
     """
     output_directory(directory)
     with _all_or_nothing() as write:
@@ -42,7 +42,7 @@ _Write = Callable[[Path, bytes], None]
 
 @contextmanager
 def _all_or_nothing() -> Iterator[_Write]:
-    """Writes files; those that were not there before are removed if the block fails."""
+    """Writes files; new ones are removed if the block fails."""
     new: list[Path] = []
 
     def write(path: Path, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""`tune`: the front door for Python programs, and the tuner that stays open for many problems."""
+"""`tune` and `find` for Python programs, and the tuner that stays open for many problems."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ from typing import TypeVar
 
 from skipjack import plugins
 from skipjack.bank import BankEntry
-from skipjack.core.annotations import checked
-from skipjack.core.config import Value
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
-from skipjack.core.protocol import TimingProtocol, deployed_protocol
-from skipjack.core.study import Budget
-from skipjack.core.trial import Candidate
+from skipjack.core import (
+    Budget,
+    Candidate,
+    Device,
+    Problem,
+    TimingProtocol,
+    Value,
+    deployed_protocol,
+    type_checked,
+)
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.interrupt import Interrupt, Interrupted, watch_for_interrupt
-from skipjack.runtime import asked_problem, place
+from skipjack.interrupt import Interrupt, Interrupted, deferred_interrupt
+from skipjack.runtime import select_device
+from skipjack.runtime.local_kernels import requested_problem
 from skipjack.settings import Settings, load_settings
 from skipjack.solvers import (
     BuildingSolver,
@@ -30,16 +34,22 @@ from skipjack.solvers import (
     solvers_for,
     vendors_for,
 )
-from skipjack.tuning.applicable_solvers import applicable_solvers
-from skipjack.tuning.context import DeviceContext, TuningContext
-from skipjack.tuning.finding import FindResult, run_find
-from skipjack.tuning.limits import LIMITS, Limits
-from skipjack.tuning.options import TuneOptions
-from skipjack.tuning.result import TuneResult
-from skipjack.tuning.starting_points import incumbent_of
-from skipjack.tuning.strategy import KnownStrategy, TuneStrategy
-from skipjack.tuning.study_run import StudyRun
-from skipjack.tuning.verdict import conclude
+from skipjack.tuning.find_result import FindResult
+from skipjack.tuning.find_run import run_find
+from skipjack.tuning.study import (
+    LIMITS,
+    DeviceContext,
+    KnownStrategy,
+    Limits,
+    StudyRun,
+    TuneOptions,
+    TuneResult,
+    TuneStrategy,
+    TuningContext,
+    applicable_solvers,
+    conclude,
+    incumbent_of,
+)
 
 R = TypeVar("R", TuneResult, FindResult)
 
@@ -47,11 +57,11 @@ R = TypeVar("R", TuneResult, FindResult)
 class Tuner:
     """Holds the device and warm workers: ``with Tuner() as tuner: tuner.tune(problem)``.
 
-    `say` is told what a person may have to wait for. `protocol` says how kernels are timed, by
-    default as is usual on the device: see `skipjack.core.protocol.deployed_protocol`.
+    `say` is called with a message before the user may have to wait. `protocol` says how kernels are
+    timed; by default as usual on the device: see `skipjack.core.timing.deployed_protocol`.
     """
 
-    @checked
+    @type_checked
     def __init__(
         self,
         settings: Settings | None = None,
@@ -64,30 +74,31 @@ class Tuner:
         self.limits = Limits.of(self.settings)
         self.context = DeviceContext(self.settings, device, protocol, say)
 
-    @checked
+    @type_checked
     def tune(self, problem: str | Problem, options: TuneOptions | None = None) -> TuneResult:
-        """Search for a while, and keep the best; goes on with the study of before.
+        """Search for the fastest config and keep it; continues an earlier study of the problem.
 
-        Ctrl-C ends the search. What is known by then is judged and written, then `Interrupted`
+        Ctrl-C ends the search. What is known by then is decided on and written, then `Interrupted`
         is raised, a `KeyboardInterrupt` with the result; a second Ctrl-C stops at once.
         """
-        asked = asked_problem(problem) if isinstance(problem, str) else problem
+        asked = requested_problem(problem) if isinstance(problem, str) else problem
         chosen = (options or TuneOptions()).completed(self.limits)
         return self._interruptible(partial(run_tune, self.context, asked, chosen))
 
-    @checked
+    @type_checked
     def verify(self, problem: str | Problem, options: TuneOptions | None = None) -> TuneResult:
-        """Time what the bank holds of a problem once more, and search nothing.
+        """Time the bank's entries of a problem again, without a search.
 
-        The entry and the next best few are built, checked and timed beside the default and the
-        libraries. The entry is confirmed, and renewed if it was stale or claimed a larger gain, or
-        gives way to a better one, or to a default that is no slower. Ctrl-C is as for `tune`.
+        The entry and the next best few are built, checked and timed next to the default and the
+        libraries. The entry is confirmed, and renewed if it was stale or claimed a larger gain; or
+        it is replaced by a better one, or by a default that is not slower. Ctrl-C works as in
+        `tune`.
         """
-        asked = asked_problem(problem) if isinstance(problem, str) else problem
+        asked = requested_problem(problem) if isinstance(problem, str) else problem
         chosen = (options or TuneOptions()).completed(self.limits)
         return self._interruptible(partial(run_verify, self.context, asked, chosen))
 
-    @checked
+    @type_checked
     def find(
         self,
         problem: str | Problem,
@@ -96,19 +107,19 @@ class Tuner:
     ) -> FindResult:
         """Rank the solvers of a problem, or `only` those named; continues their studies.
 
-        Ctrl-C is as for `tune`.
+        Ctrl-C works as in `tune`.
         """
-        asked = asked_problem(problem) if isinstance(problem, str) else problem
+        asked = requested_problem(problem) if isinstance(problem, str) else problem
         chosen = (options or TuneOptions()).completed(self.limits, finding=True)
         return self._interruptible(partial(run_find, self.context, asked, chosen, only))
 
     def _interruptible(self, run: Callable[[Interrupt], R]) -> R:
         if not self.context.opened:
             raise UsageError(
-                "this Tuner is not open: use it inside of `with Tuner() as tuner:`, which starts "
-                "its workers and ends them"
+                "this Tuner is not open; use it inside `with Tuner() as tuner:`, which starts and "
+                "ends its workers"
             )
-        with watch_for_interrupt() as interrupt:
+        with deferred_interrupt() as interrupt:
             result = run(interrupt)
         if interrupt.requested:
             raise Interrupted(replace(result, interrupted=True))
@@ -135,7 +146,7 @@ class Tuner:
 def make_budget(
     trials: int | None, seconds: float | None, default_s: float = LIMITS.tune_seconds
 ) -> Budget:
-    """A budget from what was given; a default number of seconds if nothing was."""
+    """A budget of trials, seconds or both; of `default_s` seconds if neither is given."""
     if trials is None and seconds is None:
         seconds = default_s
     return Budget(trials, seconds)
@@ -147,7 +158,7 @@ def run_tune(
     options: TuneOptions,
     interrupt: Interrupt | None = None,
 ) -> TuneResult:
-    """Search for a while, judge the best, and keep what is known."""
+    """Search within the budget, decide on the best config, and keep what is known."""
     if options.pinned:
         pins = named_pins(problem, context.target, options.pins, options.solver)
         options = replace(options, pinned=pins)
@@ -169,16 +180,16 @@ def run_verify(
     options: TuneOptions,
     interrupt: Interrupt | None = None,
 ) -> TuneResult:
-    """Time the bank's entry and the next best few; confirm it, or let it give way.
+    """Time the bank's entry and the next best few; confirm or replace the entry.
 
-    Nothing is searched. The verdict is made as after a search.
+    Nothing is searched. The decision is made as after a search.
     """
     device, deployed = context.device, context.protocol.deployed
     entry = context.bank.lookup(problem.key, device.class_key, protocol=deployed)
     if entry is None:
         raise SkipjackError(
-            f"the bank has no entry of {problem.key} for {device.name} ({deployed}); try skipjack "
-            f"tune {problem.key}"
+            f"the bank has no entry of {problem.key} for {device.name} ({deployed}); to make one, "
+            f"run skipjack tune {problem.key}"
         )
     priors = context.bank.priors(problem.key, device.class_key, deployed)
     others = _buildable(priors, problem, device)
@@ -186,24 +197,26 @@ def run_verify(
     own = _buildable([entry], problem, device)
     names = dict.fromkeys(candidate.solver for candidate in (*own, *few))
     solvers = [find_solver(name) for name in names] or solvers_for(problem, context.target)[:1]
-    entrants = tuple(one for one in solvers if isinstance(one, BuildingSolver))
-    run = StudyRun(context, problem, options, interrupt or Interrupt(), KnownStrategy(entrants))
+    buildable_solvers = tuple(one for one in solvers if isinstance(one, BuildingSolver))
+    run = StudyRun(
+        context, problem, options, interrupt or Interrupt(), KnownStrategy(buildable_solvers)
+    )
     run.also_timed = tuple(few)
     return _finished(run)
 
 
 def _buildable(entries: Sequence[BankEntry], problem: Problem, device: Device) -> list[Candidate]:
-    """The configs of entries that can be built here, each once."""
+    """The distinct configs of entries that can be built here."""
     found = []
     for entry in entries:
         try:
             found.append(incumbent_of(entry, problem, device))
         except SkipjackError:
-            continue  # a solver that raises something says as much as one that refuses
+            continue  # a solver that raises an error counts as one that refuses
     return list(dict.fromkeys(filter(None, found)))
 
 
-@checked
+@type_checked
 def tune(
     problem: str,
     *,
@@ -223,21 +236,21 @@ def tune(
     caches: str | None = None,
     pinned: Mapping[str, Value] | None = None,
 ) -> TuneResult:
-    """Find the fastest way to compute a problem here, remember it, and give it back.
+    """Find the fastest way to compute a problem on this machine, bank it, and return it.
 
     `seconds` and `budget` (trials) limit the search, whichever runs out first. Running again
-    continues the study; `retune` starts it over. A kernel may use as many `threads` of the CPU
-    (1). `device` names another one that is here, as ``sm_90/132`` or ``gpu``; element types that
-    CPUs have no kernels for go to a GPU by themselves.
+    continues the study; `retune` starts it over. A kernel may use up to `threads` threads of the
+    CPU (1 by default). `device` names another device of this machine, as ``sm_90/132`` or ``gpu``;
+    element types for which CPUs have no kernels go to a GPU automatically.
 
-    `deployed` and `caches` say how programs will call the kernel, as `skipjack.core.protocol` has
-    it: ``native`` on a CPU and ``graph`` on a GPU without the cost of the host, ``eager`` with it;
-    ``hot`` or ``cold``. What is found is the answer to lookups of that deployment.
+    `deployed` and `caches` say how programs will call the kernel (`skipjack.core.timing`):
+    ``native`` on a CPU and ``graph`` on a GPU without the cost of the host, ``eager`` with it;
+    ``hot`` or ``cold``. The result answers lookups of that deployment.
 
-    `pinned` has settings that all configs must have, as ``{"program": "two_pass"}``. What is found
-    is the answer to lookups with the same `pinned`, and to no others.
+    `pinned` has settings that all configs must have, as ``{"program": "two_pass"}``. The result
+    answers lookups with the same `pinned`, and no others.
 
-    After Ctrl-C what is known is written, and `KeyboardInterrupt` is raised.
+    After Ctrl-C, what is known is written, and `KeyboardInterrupt` is raised.
     """
     settings = _settings(plugins)
     options = TuneOptions(
@@ -248,15 +261,15 @@ def tune(
         retune=retune,
         pinned=pinned or {},
     )
-    # Before workers start: a wrong key should fail at once.
-    asked = asked_problem(problem, dtype, layout=layout, direction=direction)
-    here = place([asked], device, threads)
+    # A wrong key should fail before workers start.
+    asked = requested_problem(problem, dtype, layout=layout, direction=direction)
+    here = select_device([asked], device, threads)
     pinned_solvers(asked, here, options.pins, solver)
     with Tuner(settings, here, protocol=deployed_protocol(here, deployed, caches)) as tuner:
         return tuner.tune(asked, options)
 
 
-@checked
+@type_checked
 def find(
     problem: str,
     *,
@@ -273,11 +286,11 @@ def find(
     device: str | None = None,
     plugins: str | Sequence[str] = (),
 ) -> FindResult:
-    """Rank all solvers of a problem, each with its best config, libraries among them.
+    """Rank all solvers of a problem, including libraries, each with its best config.
 
-    `solvers` names the only ones to rank. Everything else is as for `tune`, whose studies are
-    continued; `budget` and `seconds` are for all solvers together, and each gets one trial at
-    least.
+    `solvers` names the only ones to rank. The other arguments are those of `tune`, whose studies
+    are continued; `budget` and `seconds` are for all solvers together, and each solver gets at
+    least one trial.
     """
     settings = _settings(plugins)
     options = TuneOptions(
@@ -286,17 +299,17 @@ def find(
         seed=seed,
         retune=retune,
     )
-    asked = asked_problem(problem, dtype, layout=layout, direction=direction)
-    tuner = Tuner(settings, place([asked], device, threads))
+    asked = requested_problem(problem, dtype, layout=layout, direction=direction)
+    tuner = Tuner(settings, select_device([asked], device, threads))
     only = (solvers,) if isinstance(solvers, str) else tuple(solvers)
-    # Before workers start: a wrong name should fail at once.
+    # A wrong name should fail before workers start.
     applicable_solvers(asked, tuner.context.device, only)
     with tuner:
         return tuner.find(asked, options, only)
 
 
 def _settings(named: str | Sequence[str]) -> Settings:
-    """With the plug-ins loaded: a problem may be of an operation that one of them brings."""
+    """The settings, with the plug-ins loaded: one may define the operation of a problem."""
     given = (named,) if isinstance(named, str) else tuple(named)
     settings = load_settings(plugins=given or None)
     plugins.load(settings.plugins)

@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 from skipjack import plugins
-from skipjack.core.problem import Problem
-from skipjack.core.protocol import gpu_protocol
-from skipjack.execute.session import Loadable, RunSession
-from skipjack.gpu.artifact import ABI, pack
-from skipjack.gpu.plan import launch, to_slots
+from skipjack.core import Problem, gpu_protocol
+from skipjack.execute import Loadable, RunSession
+from skipjack.gpu import ABI, launch, pack, to_slots
 from skipjack.operations import parse
 from skipjack.testing.fake_gpu import fake_artifact
 

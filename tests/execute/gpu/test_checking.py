@@ -1,4 +1,4 @@
-"""Results are judged where they are: PyTorch over the fake GPU's memory, which is the host's."""
+"""Results are checked on the GPU: PyTorch over the fake GPU's memory, which is the host's."""
 
 import contextlib
 import ctypes
@@ -94,7 +94,7 @@ def test_slack_widens_what_computing_may_lose() -> None:
     off = solved(checker)["out"] * np.float32(1 + 1e-6)
     checker.arrays.upload({"out": off})
     assert not checker.verdict(checker.arrays).right
-    assert checker.verdict(checker.arrays, slack=100.0).right
+    assert checker.verdict(checker.arrays, tolerance_factor=100.0).right
 
 
 def test_what_overflows_where_it_is_stored_is_right() -> None:
@@ -110,7 +110,7 @@ def test_all_memory_is_given_back() -> None:
     gpu = FakeGpu()
     before = gpu.memory()
     checker = GpuChecker(gpu, parse("add:1000"), None)
-    checker.elsewhere(16)
+    checker.unaligned(16)
     checker.free()
     assert gpu.memory() == before
 

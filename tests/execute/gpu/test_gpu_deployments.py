@@ -6,10 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skipjack.core.problem import Problem
-from skipjack.core.protocol import deployed_protocol
+from skipjack.core import Problem, deployed_protocol
+from skipjack.execute import Loadable, RunSession
 from skipjack.execute.gpu.timing import GpuTimer, Recorded, Stopwatch
-from skipjack.execute.session import Loadable, RunSession
 from skipjack.testing.fake_gpu import DEVICE, FakeGpu
 
 Make = Callable[..., Loadable]

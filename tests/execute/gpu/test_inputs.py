@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from skipjack.execute.gpu import inputs
-from skipjack.execute.gpu.arrays import DeviceArrays
-from skipjack.execute.gpu.inputs import Inputs
+from skipjack.execute.gpu.arrays import DeviceArrays, Inputs
 from skipjack.execute.verification import storage_of
 from skipjack.operations import parse, tensors
 from skipjack.testing.fake_gpu import FakeGpu
@@ -13,7 +11,7 @@ from skipjack.testing.fake_gpu import FakeGpu
 
 @pytest.mark.parametrize("key", ["add:1000:f32", "matmul:7x9x31:f16", "add:64x17:bf16"])
 def test_the_host_knows_what_the_gpu_holds(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs, "DRAWN", 97)
+    monkeypatch.setattr("skipjack.execute.gpu.arrays.DRAWN", 97)
     problem, gpu = parse(key), FakeGpu()
     arrays = DeviceArrays(gpu, problem, tensors(problem))
     drawn = Inputs(problem)

@@ -1,4 +1,4 @@
-"""Arguments are the bytes that a kernel reads; memory for blocks is lent; nothing is compiled."""
+"""Arguments are the bytes that a kernel reads; scratch memory is lent; nothing is compiled."""
 
 import struct
 import subprocess
@@ -9,14 +9,21 @@ from typing import Any
 import pytest
 
 from processes import PATIENCE_S
-from skipjack.core.nest import Tensor
+from skipjack.core import Tensor
 from skipjack.errors import SkipjackError
-from skipjack.execute.gpu.arguments import packed
+from skipjack.execute.gpu import LoadedKernel, checked_artifact, packed
 from skipjack.execute.gpu.arrays import DeviceArrays, rotating_sets, set_count
-from skipjack.execute.gpu.kernel import LoadedKernel, checked_artifact
-from skipjack.gpu.artifact import ABI, Argument, KernelAbi, pack
-from skipjack.gpu.driver import GpuError
-from skipjack.gpu.plan import Descriptor, Number, Pointer, launch
+from skipjack.gpu import (
+    ABI,
+    Argument,
+    Descriptor,
+    GpuError,
+    KernelAbi,
+    Number,
+    Pointer,
+    launch,
+    pack,
+)
 from skipjack.operations import parse, tensors
 from skipjack.testing.fake_gpu import DEVICE, FakeGpu, fake_artifact
 
@@ -47,7 +54,7 @@ def test_a_value_of_another_type_is_refused(value: Any, type_: str) -> None:
 def test_a_number_that_the_compiler_took_to_be_a_multiple_is_one() -> None:
     abi = KernelAbi("k", "k", (Argument("i32", 16),), 32)
     assert bytes_of(abi, 32) == [struct.pack("<i", 32)]
-    with pytest.raises(SkipjackError, match="multiples of 16; 33 is none"):
+    with pytest.raises(SkipjackError, match="multiples of 16; 33 is not one"):
         bytes_of(abi, 33)
 
 
@@ -114,7 +121,7 @@ def test_an_artifact_for_another_gpu_is_refused() -> None:
     data = pack(fake_artifact())
     digest = hashlib.sha256(data).hexdigest()
     assert checked_artifact(data, digest, ABI, DEVICE.arch).target == DEVICE.arch
-    with pytest.raises(SkipjackError, match="is for fake_1, this GPU is sm_90"):
+    with pytest.raises(SkipjackError, match="is for fake_1, but this GPU is sm_90"):
         checked_artifact(data, digest, ABI, "sm_90")
 
 
@@ -168,9 +175,9 @@ def test_the_run_worker_never_loads_triton_or_llvm() -> None:
         "from skipjack import plugins\n"
         "plugins.load(('skipjack.testing.fake_gpu',))\n"
         "from skipjack.execute import wire\n"
-        "from skipjack.execute.gpu.worker import serve\n"
-        "from skipjack.gpu.artifact import ABI, pack\n"
-        "from skipjack.gpu.plan import launch, to_slots\n"
+        "from skipjack.execute.gpu import serve\n"
+        "from skipjack.gpu import ABI, pack\n"
+        "from skipjack.gpu import launch, to_slots\n"
         "from skipjack.testing.fake_gpu import fake_artifact\n"
         "data = pack(fake_artifact())\n"
         "slots = to_slots([launch('add', (8,), ['x', 'y', 'out', 1000])])\n"

@@ -1,4 +1,4 @@
-"""What PyTorch says of an error decides whether the GPU is lost; a library's refusal is none."""
+"""Which errors of PyTorch mean that the GPU is lost; a refusal of a library does not."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from skipjack.execute.gpu.torch_bridge import TorchBridge
-from skipjack.gpu.driver import GpuError
+from skipjack.gpu import GpuError
 from skipjack.testing.fake_gpu import FakeGpu
 
 

@@ -1,13 +1,12 @@
-"""What PyTorch computes in float64 is what the operations say, values and magnitudes."""
+"""References of PyTorch in float64 agree with those of the operations."""
 
 import numpy as np
 import pytest
 
-from skipjack.execute.gpu.torch_references import exact_output
-from skipjack.execute.verification import draw_inputs
-from skipjack.operations import get, parse
+from skipjack.execute import draw_inputs
+from skipjack.execute.gpu.torch_bridge import exact_output
+from skipjack.operations import ELEMENTWISE, get, parse
 from skipjack.operations.activation_gradients import ACTIVATION_GRADIENTS
-from skipjack.operations.elementwise import ELEMENTWISE
 from skipjack.operations.reduce import REDUCTIONS
 
 torch = pytest.importorskip("torch")

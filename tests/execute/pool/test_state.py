@@ -1,4 +1,4 @@
-"""Events in, instructions out: what a pool does, without any process."""
+"""The state machine of a pool: events in, instructions out, without processes."""
 
 import dataclasses
 
@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skipjack.execute.pool import Cause, NotStarting, PoolRules, TaskLost
+from skipjack.execute.pool import Cause, NotStarting, PoolLimits, TaskLost
 from skipjack.execute.pool.state import EndWorker, PoolState, SendTasks, StartWorker
 
-RULES = PoolRules(task_s=10.0, silence_s=5.0, start_s=60.0, most_failed_starts=2, pause_s=30.0)
+RULES = PoolLimits(task_s=10.0, silence_s=5.0, start_s=60.0, most_failed_starts=2, pause_s=30.0)
 
 
-def pool_of(*slots: str, **rules: object) -> PoolState[str]:
+def pool_of(*slots: str, **limits: object) -> PoolState[str]:
     """A pool whose workers are all ready at the time 0."""
-    state: PoolState[str] = PoolState(slots, dataclasses.replace(RULES, **rules))  # type: ignore[arg-type]
+    state: PoolState[str] = PoolState(slots, dataclasses.replace(RULES, **limits))  # type: ignore[arg-type]
     assert state.decide(0.0) == [StartWorker(slot) for slot in slots]
     for slot in slots:
         state.ready(slot, 0.0)
@@ -71,7 +71,7 @@ class TestQueue:
         assert state.decide(0.0) == [StartWorker("a")]
 
     def test_an_answer_without_a_task_is_an_error(self) -> None:
-        with pytest.raises(ValueError, match="no task"):
+        with pytest.raises(ValueError, match="an answer without a task"):
             pool_of("a").current("a")
 
 
@@ -172,7 +172,7 @@ class TestTime:
 
     def test_a_pool_that_did_not_listen_blames_no_worker_for_silence(self) -> None:
         state = pool_of("a")
-        state.excuse(100.0)
+        state.add_idle_time(100.0)
         assert later(state, 104.0) == []
 
 
@@ -262,8 +262,8 @@ EVENTS = st.lists(
 
 @given(EVENTS)
 def test_every_task_comes_back_once_whatever_happens(events: list[str]) -> None:
-    rules = dataclasses.replace(RULES, ahead=2, second_chance=True)
-    state: PoolState[int] = PoolState(("a", "b"), rules)
+    limits = dataclasses.replace(RULES, ahead=2, second_chance=True)
+    state: PoolState[int] = PoolState(("a", "b"), limits)
     back: list[int] = []
     cancelled: set[int] = set()
     submitted, now, up = 0, 0.0, {"a": False, "b": False}

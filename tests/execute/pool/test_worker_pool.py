@@ -1,4 +1,4 @@
-"""Real processes that crash, hang, are stopped and are killed: every task comes back once."""
+"""Real processes that crash, hang, are stopped or killed: every task comes back once."""
 
 import faulthandler
 import os
@@ -11,9 +11,8 @@ from typing import BinaryIO
 import pytest
 
 from processes import PATIENCE_S, alive, gone
-from skipjack.execute import wire
-from skipjack.execute.pool import Cause, ForkedWorker, PoolRules, TaskDone, TaskLost, WorkerPool
-from skipjack.execute.process import WorkerProcess
+from skipjack.execute import ForkedWorker, WorkerProcess, wire
+from skipjack.execute.pool import Cause, PoolLimits, TaskDone, TaskLost, WorkerPool
 
 Pool = WorkerPool[str, int]
 Result = TaskDone[str, int] | TaskLost[str]
@@ -57,13 +56,13 @@ class Codec:
 def start() -> Iterator[Start]:
     with ExitStack() as stack:
 
-        def opened(workers: int = 1, **rules: float) -> Pool:
+        def opened(workers: int = 1, **limits: float) -> Pool:
             slots = [f"slot-{number}" for number in range(workers)]
             pool = Pool(
                 slots,
                 lambda slot: ForkedWorker("test", serve),
                 Codec(),
-                PoolRules(**rules),  # type: ignore[arg-type]
+                PoolLimits(**limits),  # type: ignore[arg-type]
             )
             return stack.enter_context(pool)
 
@@ -180,7 +179,7 @@ def test_tasks_come_back_when_no_worker_can_be_started() -> None:
     def refuse(slot: str) -> WorkerProcess:
         raise OSError(11, "Resource temporarily unavailable")
 
-    with Pool(["only"], refuse, Codec(), PoolRules(on_demand=True)) as pool:
+    with Pool(["only"], refuse, Codec(), PoolLimits(on_demand=True)) as pool:
         pool.submit(["task"])
         how = "could not be started: Resource temporarily unavailable"
         assert lost(collect(pool, 1)["task"]) == (Cause.NOT_STARTED, how)

@@ -1,4 +1,4 @@
-"""Several ``skipjack run`` at once, each started again whenever it ends before the work does."""
+"""Several parallel ``skipjack run``, each restarted if it ends before the work is finished."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Coordinators:
     lease_s: float = LEASE_S
     environment: Mapping[str, str] = field(default_factory=dict)
     endings: Counter[str] = field(default_factory=Counter)
-    """How those ended that nobody killed."""
+    """Exit codes of those that were not killed."""
     settled: Counter[str] = field(default_factory=Counter)
     """What those say they did that lived to say so."""
     tracebacks: list[str] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Coordinators:
             one.send(signal.SIGKILL)
 
     def tend(self, *, again: bool = True) -> None:
-        """Note who ended; start another in that place if work is left."""
+        """Note those that ended, and restart them if work is left."""
         self.look()
         for place in range(self.count):
             run = self._runs.get(place)

@@ -12,7 +12,7 @@ DATABASE = "the database is away"
 
 
 def locked_file(url: str) -> Strike:
-    """Somebody else writes to the file for a while: what an outage is to a file."""
+    """Another process holds the write lock of the file: the outage of a file database."""
 
     def begin() -> Undo:
         other = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None, timeout=900)

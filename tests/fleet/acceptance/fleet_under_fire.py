@@ -16,11 +16,8 @@ from store_audit import complaints, events
 
 from processes import PATIENCE_S
 from skipjack.errors import StorageError
-from skipjack.fleet.records import Label, Plan
-from skipjack.fleet.states import State
-from skipjack.fleet.store.jobs.problems import NewProblem
-from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.store import Store
+from skipjack.fleet.model import JobPlan, JobState, Label
+from skipjack.fleet.store import NewProblem, Store, open_store
 from skipjack.native import cpu
 
 LABEL = "under_fire"
@@ -29,24 +26,24 @@ ROGUE_CRASHES, ROGUE_HANGS = 5, 6
 _LOOK_EVERY_S = 0.05
 
 
-def plans(count: int, *, hanging: int = 1) -> list[Plan]:
+def plans(count: int, *, hanging: int = 1) -> list[JobPlan]:
     """Small problems, one in eight of which has kernels that lie and crash; some of those hang."""
     device = cpu.detect().name
     return [_plan(number, device, hanging) for number in range(count)]
 
 
-def _plan(number: int, device: str, hanging: int) -> Plan:
+def _plan(number: int, device: str, hanging: int) -> JobPlan:
     if number % 8 == 1:
         budget = ROGUE_HANGS if number // 8 < hanging else ROGUE_CRASHES
         key = f"rogue:{60 + number}:f32"
-        return Plan(key, device, "rogue", "exhaustive", budget=budget)
+        return JobPlan(key, device, "rogue", "exhaustive", budget=budget)
     if number % 8 == 5:
-        return Plan(f"matmul:{4 + number % 16}x8x{4 + number // 16}:f32", device, budget=2)
+        return JobPlan(f"matmul:{4 + number % 16}x8x{4 + number // 16}:f32", device, budget=2)
     rounds = 1 + number % 2
-    return Plan(f"softmax:{1 + number}x16:f32", device, budget=3, round=3 if rounds == 1 else 2)
+    return JobPlan(f"softmax:{1 + number}x16:f32", device, budget=3, round=3 if rounds == 1 else 2)
 
 
-def load(store: Store, wanted: Sequence[Plan], label: str = LABEL) -> None:
+def load(store: Store, wanted: Sequence[JobPlan], label: str = LABEL) -> None:
     """Put the jobs into the store."""
     problems = [
         NewProblem(plan.problem, plan.problem.partition(":")[0], dtype="f32") for plan in wanted
@@ -63,8 +60,8 @@ class Report:
     jobs: int
     seconds: float
     struck: dict[str, int]
-    story: dict[str, int]
-    """Lines of all stories by what happened: lost ones are claims that somebody else took over."""
+    history: dict[str, int]
+    """Events of all histories by name: lost claims were taken over by others."""
     coordinators_started: int
     endings: dict[str, int]
     settled: dict[str, int]
@@ -81,13 +78,13 @@ class Battle:
 
     url: str
     folder: Path
-    jobs: Sequence[Plan]
+    jobs: Sequence[JobPlan]
     coordinators: Coordinators
     chaos: Chaos
     deadline_s: float
 
     def fight(self) -> Report:
-        """Load the jobs, let them be done, and look at what is in the store then."""
+        """Load the jobs, wait until they are done, and check the store."""
         began = time.monotonic()
         self._resumed = 0
         with open_store(self.url) as store:
@@ -137,7 +134,7 @@ class Battle:
         try:
             with open_store(self.url) as store:
                 for machine in store.machines.all():
-                    if machine.set_aside:
+                    if machine.quarantined:
                         store.jobs.resume(machine=machine.name)
                         self._resumed += 1
                 counts = store.queue.live(LABEL)
@@ -145,7 +142,7 @@ class Battle:
             return False  # a server that was killed recovers first
         return all(state.over for state, count in counts.items() if count)
 
-    def _counts(self) -> dict[State, int]:
+    def _counts(self) -> dict[JobState, int]:
         self.chaos.calm()
         with open_store(self.url) as store:
             return dict(store.queue.live(LABEL))
@@ -170,10 +167,10 @@ def strikes_at_processes(crew: Coordinators) -> list[Strike]:
     """Kills and stops of coordinators, their workers, and the workers of those."""
 
     def workers() -> list[Process]:
-        return crew.below("skipjack.fleet.worker")
+        return crew.below("skipjack.fleet.work.worker")
 
     def sessions() -> list[Process]:
-        return crew.below("skipjack.execute.worker")
+        return crew.below("skipjack.execute.pool.worker_main")
 
     longer = (0.5 * crew.lease_s, 1.6 * crew.lease_s)
     return [

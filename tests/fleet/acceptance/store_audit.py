@@ -1,4 +1,4 @@
-"""Whether a store's rows tell a story that can have happened, each result of it exactly once."""
+"""Checks that a store's rows are a possible history with each result exactly once."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, create_engine, text
 
-from skipjack.fleet import states
-from skipjack.fleet.states import Stage, Standing, State, advance
+from skipjack.fleet.model import JobStage, JobState, JobStatus, advance, states
 
 _EVENTS: dict[str, type] = {
     kind.__name__.lower(): kind
@@ -74,7 +73,7 @@ def _ended_more_than_once(connection: Connection) -> Iterator[str]:
 
 
 def _rounds(connection: Connection) -> Iterator[str]:
-    """One row for each stage of each round, written by the attempt that the story names."""
+    """One row for each stage of each round, written by the attempt in the history."""
     there: dict[int, Counter[tuple[int, int, str]]] = {}
     attempts = {}
     for row in _rows(connection, "SELECT job, epoch, round, stage, attempt FROM rounds"):
@@ -82,7 +81,7 @@ def _rounds(connection: Connection) -> Iterator[str]:
         attempts[row.job, row.epoch, row.round, row.stage] = row.attempt
     for job in _rows(connection, "SELECT id, epoch, round FROM jobs"):
         wanted = Counter(
-            (job.epoch, number, str(stage)) for number in range(job.round + 1) for stage in Stage
+            (job.epoch, number, str(stage)) for number in range(job.round + 1) for stage in JobStage
         )
         found = Counter(
             {key: n for key, n in there.get(job.id, Counter()).items() if key[0] == job.epoch}
@@ -93,7 +92,7 @@ def _rounds(connection: Connection) -> Iterator[str]:
     lines = "SELECT id, job, epoch, round, event, attempt FROM story ORDER BY id"
     for line in _rows(connection, lines):
         if line.event in ("built", "told"):
-            stage = Stage.BUILD if line.event == "built" else Stage.EVALUATE
+            stage = JobStage.BUILD if line.event == "built" else JobStage.EVALUATE
             written[line.job, line.epoch, line.round, str(stage)] = line.attempt
     for key in sorted(written.keys() | attempts.keys()):
         if written.get(key) != attempts.get(key):
@@ -101,7 +100,7 @@ def _rounds(connection: Connection) -> Iterator[str]:
 
 
 def _trials(connection: Connection) -> Iterator[str]:
-    """As many as the budget says, counted alike everywhere, and none twice."""
+    """As many trials as the budget, with equal counts everywhere, and none twice."""
     told: Counter[int] = Counter()
     configs: Counter[tuple[int, int, str, str]] = Counter()
     for row in _rows(connection, "SELECT job, epoch, study, config FROM trials"):
@@ -121,7 +120,7 @@ def _trials(connection: Connection) -> Iterator[str]:
 
 
 def _stories(connection: Connection) -> Iterator[str]:
-    """Each story is a path that `advance` accepts, from the start to where the job stands."""
+    """Each history is a path that `advance` accepts, from the start to the current state."""
     lines: dict[int, list[Any]] = {}
     for line in connection.execute(text("SELECT * FROM story ORDER BY id")).mappings():
         lines.setdefault(line["job"], []).append(line)
@@ -132,32 +131,32 @@ def _stories(connection: Connection) -> Iterator[str]:
 
 
 def _story(job: Any, lines: list[Any]) -> Iterator[str]:
-    standing, attempt = Standing(), 0
+    status, attempt = JobStatus(), 0
     for line in lines:
         attempt += line["event"] == "claimed"
         where = (line["before"], line["epoch"], line["round"])
-        if where != (standing.state, standing.epoch, standing.round):
-            yield f"job {job.id} was {standing}, then its story says {dict(line)}"
+        if where != (status.state, status.epoch, status.round):
+            yield f"job {job.id} was {status}, then its story says {dict(line)}"
             return
         if line["attempt"] != attempt:
             yield f"job {job.id} was claimed {attempt} times, its story says {dict(line)}"
         try:
-            standing = advance(standing, _event(line))
+            status = advance(status, _event(line))
         except states.IllegalStepError as error:
             yield f"job {job.id}: {error}"
             return
-        if line["after"] != standing.state:
-            yield f"job {job.id} should be {standing.state}, its story says {dict(line)}"
+        if line["after"] != status.state:
+            yield f"job {job.id} should be {status.state}, its story says {dict(line)}"
             return
-    ended = (standing.state, standing.epoch, standing.round, standing.failures, standing.losses)
-    stands = (State(job.state), job.epoch, job.round, job.failures, job.losses)
+    ended = (status.state, status.epoch, status.round, status.failures, status.losses)
+    stands = (JobState(job.state), job.epoch, job.round, job.failures, job.losses)
     if (*ended, attempt) != (*stands, job.attempt):
         yield f"job {job.id} stands at {(*stands, job.attempt)}, its story ends {(*ended, attempt)}"
 
 
 def _event(line: Any) -> states.Event:
     if line["event"] == "told":
-        return states.Told(finished=line["after"] == State.EVALUATED)
+        return states.Told(finished=line["after"] == JobState.EVALUATED)
     kind = _EVENTS[line["event"]]
     reason = (line["reason"],) if "reason" in kind.__dataclass_fields__ else ()
     event: states.Event = kind(*reason)

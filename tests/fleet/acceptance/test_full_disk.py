@@ -14,8 +14,8 @@ from fleet_under_fire import LABEL, load, plans
 from store_audit import complaints
 
 from processes import PATIENCE_S
-from skipjack.fleet.states import State
-from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.model import JobState
+from skipjack.fleet.store import open_store
 from small_disks import mounted
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("user_dir", "rogue_everywhere")]
@@ -32,7 +32,7 @@ class Disk:
         subprocess.run(command, check=True)
 
     def fill(self) -> None:
-        """No room from now on, but for what is there."""
+        """From now on the disk is full."""
         used = os.statvfs(self.place)
         self._sized(str(max(1, used.f_blocks - used.f_bfree) * used.f_frsize))
 
@@ -46,7 +46,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
         yield Disk(place)
 
 
-def until_something_is(state: State, url: str, within_s: float = PATIENCE_S) -> None:
+def until_something_is(state: JobState, url: str, within_s: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         with open_store(url) as store:
@@ -75,14 +75,14 @@ def test_a_store_without_room_ends_the_run_and_loses_nothing(
     with open_store(url) as store:
         load(store, plans(8, hanging=0))
     with Coordinators(LABEL, tmp_path, count=1, lease_s=2.0) as crew:
-        until_something_is(State.EVALUATED, url)
+        until_something_is(JobState.EVALUATED, url)
         disk.fill()
         assert not crew.wait(PATIENCE_S)
         (ending,) = crew.endings
         assert "disk full" in ending and str(disk.place) in ending
         disk.make_space()
         with open_store(url) as store:
-            assert store.queue.live(LABEL).get(State.EVALUATED, 0) < 8
+            assert store.queue.live(LABEL).get(JobState.EVALUATED, 0) < 8
         finish(url, crew)
         assert not crew.tracebacks
 
@@ -100,7 +100,7 @@ def test_a_machine_whose_user_directory_is_nearly_full_is_set_aside_by_name(
             assert not crew.wait(PATIENCE_S)
             (ending,) = crew.endings
             assert "machine-0" in ending and "disk nearly full" in ending
-            assert store.queue.live(LABEL) == {State.NEW: 5}
+            assert store.queue.live(LABEL) == {JobState.NEW: 5}
             disk.make_space("512m")
             store.jobs.resume(machine="machine-0")
             finish(url, crew)

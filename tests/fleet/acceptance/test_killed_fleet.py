@@ -20,9 +20,8 @@ from servers import Server
 from store_audit import complaints, events
 
 from processes import PATIENCE_S
-from skipjack.fleet.states import State
-from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.store import Store
+from skipjack.fleet.model import JobState
+from skipjack.fleet.store import Store, open_store
 
 pytestmark = pytest.mark.usefixtures("user_dir", "rogue_everywhere")
 
@@ -82,12 +81,12 @@ def test_what_a_coordinator_found_after_it_was_given_up_is_refused(
         load(store, plans(4, hanging=0))
         with Coordinators(LABEL, tmp_path, count=1, lease_s=2.0) as stopped:
             (slow,) = stopped.alone()
-            until(lambda: State.EVALUATING in _states(store))
+            until(lambda: JobState.EVALUATING in _states(store))
             stop_between_transactions(slow, file)
             (tmp_path / "other").mkdir()
             other = {"SKIPJACK_MACHINE": "another"}
             with Coordinators(LABEL, tmp_path / "other", 1, lease_s=2.0, environment=other) as crew:
-                until(lambda: _states(store) == {State.EVALUATED})
+                until(lambda: _states(store) == {JobState.EVALUATED})
                 assert not crew.wait(PATIENCE_S)
                 assert crew.settled["finished"] >= 1
             slow.send(signal.SIGCONT)
@@ -100,7 +99,7 @@ def test_what_a_coordinator_found_after_it_was_given_up_is_refused(
 
 
 def stop_between_transactions(process: Process, file: str) -> None:
-    """Whoever is stopped while it writes to a file keeps everybody else from it."""
+    """A process that is stopped while it writes to a file blocks all others."""
     while True:
         process.send(signal.SIGSTOP)
         with closing(sqlite3.connect(file.removeprefix("sqlite:///"), timeout=1.0)) as connection:
@@ -112,7 +111,7 @@ def stop_between_transactions(process: Process, file: str) -> None:
                 time.sleep(0.05)
 
 
-def _states(store: Store) -> set[State]:
+def _states(store: Store) -> set[JobState]:
     return {state for state, count in store.queue.live(LABEL).items() if count}
 
 

@@ -49,7 +49,7 @@ def strikes_at_ray(ray: RayCluster, crew: Coordinators) -> list[Strike]:
         return find
 
     def without_raylet() -> Undo:
-        """Its node ends by itself."""
+        """Its node ends without a kill."""
         for pid in ray.nodes[NODE].pids("raylet/raylet"):
             os.kill(pid, signal.SIGKILL)
         return with_node
@@ -68,12 +68,12 @@ def strikes_at_ray(ray: RayCluster, crew: Coordinators) -> list[Strike]:
         return with_head
 
     def with_head() -> None:
-        ray.nodes[NODE].kill()  # by itself it would end much later
+        ray.nodes[NODE].kill()  # without the kill it would end much later
         start(ray)
 
     return [
         kill("an actor", 4.0, inside("ray::WorkerActor")),
-        kill("a build worker or run session", 3.0, inside("skipjack.execute.worker")),
+        kill("a build worker or run session", 3.0, inside("skipjack.execute.pool.worker_main")),
         kill("a driver", 0.5, lambda: crew.below("ray_driver")),
         kill("a coordinator", 0.7, crew.alone),
         stop("a coordinator", 0.5, crew.alone, (3.0, 8.0)),

@@ -15,12 +15,10 @@ from store_audit import complaints
 
 from processes import PATIENCE_S
 from skipjack.errors import StorageError
-from skipjack.fleet.coordinator import Coordinator
-from skipjack.fleet.engines.local import LocalEngine
-from skipjack.fleet.runs import RunRequest
-from skipjack.fleet.states import State
-from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.store import Store
+from skipjack.fleet.engines import LocalEngine
+from skipjack.fleet.model import JobState
+from skipjack.fleet.run import Coordinator, RunRequest
+from skipjack.fleet.store import Store, open_store
 from skipjack.interrupt import Interrupt
 from skipjack.settings import load_settings
 
@@ -49,7 +47,7 @@ def until(condition: Callable[[], bool], within_s: float = PATIENCE_S) -> None:
         time.sleep(0.05)
 
 
-def count(store: Store, state: State) -> int:
+def count(store: Store, state: JobState) -> int:
     return store.queue.live(LABEL).get(state, 0)
 
 
@@ -61,7 +59,7 @@ def test_a_run_waits_for_a_database_and_goes_on_by_itself(
 ) -> None:
     with Coordinators(LABEL, tmp_path, count=1, lease_s=2.0) as crew:
         with open_store(url) as store:
-            until(lambda: count(store, State.EVALUATING) > 0)
+            until(lambda: count(store, JobState.EVALUATING) > 0)
         server.stop()
         (run,) = crew.alone()
         time.sleep(3.0)  # longer than the lease
@@ -81,7 +79,7 @@ def test_a_run_gives_up_after_its_patience_and_loses_nothing(server: Server, url
 
     def cut() -> None:
         with open_store(url) as watching:
-            until(lambda: count(watching, State.EVALUATING) > 0)
+            until(lambda: count(watching, JobState.EVALUATING) > 0)
         server.kill()
 
     with (
@@ -96,5 +94,5 @@ def test_a_run_gives_up_after_its_patience_and_loses_nothing(server: Server, url
         assert said
         server.start()
         summary = Coordinator(store.queue, engine, request).run(Interrupt())
-    assert dict(summary.counts) == {State.EVALUATED: JOBS}
+    assert dict(summary.counts) == {JobState.EVALUATED: JOBS}
     assert not complaints(url)

@@ -11,7 +11,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from skipjack.bank import Bank
-from skipjack.core.cpu_levels import levels_up_to
+from skipjack.core import levels_up_to
 from skipjack.native import cpu
 from skipjack.native.llvm import LEVEL_VARIABLE
 
@@ -39,7 +39,7 @@ def test_each_host_does_the_jobs_of_its_own_device(
         return ended.stdout
 
     done("full", "import", "-f", "list.txt", "-t", "some")
-    for host in levels:  # nobody was seen yet: the first host that evaluates decides
+    for host in levels:  # no host was seen yet: the first one that evaluates decides
         done(host, "load", "-t", "some", "-l", host, "--budget", "2")
         done(host, "run", "-l", host)
     name = cpu.detect().name

@@ -6,16 +6,17 @@ import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from skipjack.core.device import Device
-from skipjack.fleet.bundle.container import Bundle
-from skipjack.fleet.bundle.contents import BundledTask, artifact_entries
-from skipjack.fleet.bundle.manifest import Kind, Manifest
-from skipjack.fleet.engine import Host
-from skipjack.fleet.records import Plan
-from skipjack.fleet.seal import fingerprint
-from skipjack.fleet.states import Stage
-from skipjack.fleet.task import Outcome, Task
-from skipjack.ledger.facts import write_facts
+from skipjack.core import Device
+from skipjack.fleet.bundle.format import (
+    Bundle,
+    BundledTask,
+    BundleKind,
+    BundleManifest,
+    artifact_entries,
+)
+from skipjack.fleet.model import Host, JobPlan, JobStage, Task, TaskOutcome
+from skipjack.fleet.signature import fingerprint
+from skipjack.ledger import write_facts
 
 KEY = bytes(range(32))
 OTHER_KEY = bytes(range(1, 33))
@@ -41,8 +42,8 @@ def task_of(job: int, device: Device = DEVICE) -> Task:
     own = f"the kernel of job {job}".encode() * 40
     return Task(
         job,
-        Stage.EVALUATE,
-        Plan(f"matmul:{job}x8x8:f32", device.name),
+        JobStage.EVALUATE,
+        JobPlan(f"matmul:{job}x8x8:f32", device.name),
         device,
         facts=(facts_of(f"job {job}" + " " * 500),),
         artifacts={digest_of(data): data for data in (SHARED, own)},
@@ -50,7 +51,7 @@ def task_of(job: int, device: Device = DEVICE) -> Task:
 
 
 def jobs_bundle(path: Path, tasks: Sequence[Task], key: bytes = KEY) -> Path:
-    manifest = Manifest(Kind.JOBS, "nightly", "a store", fingerprint(key))
+    manifest = BundleManifest(BundleKind.JOBS, "nightly", "a store", fingerprint(key))
     with Bundle.create(path, manifest, key) as bundle:
         artifacts = {digest: data for task in tasks for digest, data in task.artifacts.items()}
         bundle.append(artifact_entries(artifacts.items()))
@@ -68,14 +69,14 @@ class Sham:
         self.finished = True
         self._before = before
 
-    def perform(self, task: Task) -> Outcome:
+    def perform(self, task: Task) -> TaskOutcome:
         self._before(task.job)
         self.jobs.append(task.job)
         if task.job in self.fails:
-            return Outcome(task.job, task.stage, failed="the device fell off the bus")
+            return TaskOutcome(task.job, task.stage, failed="the device fell off the bus")
         result = {"outcome": "kept", "solver": "nest"} if self.finished else None
         facts = facts_of(f"told {task.job}")
-        return Outcome(
+        return TaskOutcome(
             task.job,
             task.stage,
             finished=self.finished,

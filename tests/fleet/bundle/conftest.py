@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.store import Store
+from skipjack.fleet.store import Store, open_store
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A real job, built beside the store and evaluated where there is neither store nor cluster."""
+"""A real job, built on a machine with the store and evaluated without store or cluster."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ import pytest
 from built_jobs import LABEL, export
 
 from processes import PATIENCE_S
-from skipjack.fleet.bundle.importing import import_bundle
-from skipjack.fleet.engine import Done
-from skipjack.fleet.host import detect_host
-from skipjack.fleet.records import Label, Plan, Want
-from skipjack.fleet.seal import FILE_NAME
-from skipjack.fleet.settlements import settlement_of
-from skipjack.fleet.states import Stage, State
-from skipjack.fleet.store.jobs.problems import NewProblem
-from skipjack.fleet.store.store import Store
+from skipjack.fleet import detect_host
+from skipjack.fleet.bundle import import_bundle
+from skipjack.fleet.model import (
+    Done,
+    JobPlan,
+    JobStage,
+    JobState,
+    Label,
+    WorkRequest,
+    claim_result_of,
+)
+from skipjack.fleet.signature import FILE_NAME
+from skipjack.fleet.store import NewProblem, Store
 from skipjack.fleet.work import make_worker
 from skipjack.processes import ProcessIdentity
 
@@ -29,7 +33,7 @@ BARE = f"""
 import sys
 for name in {MISSING!r}:
     sys.modules[name] = None
-from skipjack.cli.main import run
+from skipjack.cli import run
 run()
 """
 
@@ -37,18 +41,20 @@ run()
 def build_really(store: Store, problem: str) -> None:
     host = detect_host()
     store.problems.add([NewProblem(problem, "add", "", "f32")], "some")
-    plan = Plan(problem, host.devices[0].name, solver="nest", budget=2, round=2)
+    plan = JobPlan(problem, host.devices[0].name, solver="nest", budget=2, round=2)
     store.jobs.add(Label(LABEL, "ada"), [plan])
     machine, owner = (
         store.queue.register(host, "local"),
-        store.queue.sign_in(ProcessIdentity("head", 1), 60.0),
+        store.queue.start_lease(ProcessIdentity("head", 1), 60.0),
     )
-    worker = make_worker(Stage.BUILD)
+    worker = make_worker(JobStage.BUILD)
     try:
-        for claim, task in store.queue.claim(owner, Stage.BUILD, [Want(machine.id, "b0")]):
+        for claim, task in store.queue.claim(
+            owner, JobStage.BUILD, [WorkRequest(machine.id, "b0")]
+        ):
             outcome = worker.perform(task)
             assert not outcome.failed
-            store.queue.settle(owner, [settlement_of(claim, Done("b0", claim.job, outcome))])
+            store.queue.finish(owner, [claim_result_of(claim, Done("b0", claim.job, outcome))])
     finally:
         worker.close()
 
@@ -85,4 +91,4 @@ def test_a_job_is_evaluated_with_numpy_and_the_device_s_packages_alone(
     assert not (tmp_path / "bare" / FILE_NAME).exists()
     assert import_bundle(file_store, results).finished == 1
     (job,) = file_store.jobs.find(label=LABEL)
-    assert (job.standing.state, job.eval_machine) == (State.EVALUATED, "bare")
+    assert (job.status.state, job.eval_machine) == (JobState.EVALUATED, "bare")

@@ -1,4 +1,4 @@
-"""A bundle is whole and sealed with the fleet's key, or it is refused with one sentence."""
+"""A bundle that is damaged or not signed with the fleet's key is refused with one sentence."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from bundle_makers import KEY, OTHER_KEY, jobs_bundle, task_of
 
 from skipjack.errors import NewerFormatError, StorageError
-from skipjack.fleet.bundle.container import Bundle, Entry, Part
-from skipjack.fleet.bundle.contents import read_task
+from skipjack.fleet.bundle.format import Bundle, EntryKind, read_task
+from skipjack.fleet.bundle.format.container import BundleEntry
 
-Content = list[tuple[Part, str, bytes]]
+Content = list[tuple[EntryKind, str, bytes]]
 
 
 @pytest.fixture
@@ -24,7 +24,9 @@ def jobs(tmp_path: Path) -> Path:
 def content_of(path: Path, key: bytes = KEY) -> Content:
     with Bundle.open(path, key) as bundle:
         return [
-            (part, name, bundle.body(part, name)) for part in Part for name in bundle.names(part)
+            (part, name, bundle.body(part, name))
+            for part in EntryKind
+            for name in bundle.names(part)
         ]
 
 
@@ -38,14 +40,14 @@ def test_what_went_in_comes_out(jobs: Path) -> None:
         assert [read_task(bundle, job).task for job in range(1, 7)] == [
             task_of(job) for job in range(1, 7)
         ]
-        assert len(bundle.names(Part.ARTIFACT)) == 7  # what they share is there once
+        assert len(bundle.names(EntryKind.ARTIFACT)) == 7  # what they share is there once
         assert bundle.manifest.label == "nightly"
 
 
 def test_what_is_appended_later_is_covered_too(jobs: Path) -> None:
     with Bundle.open(jobs, KEY, writable=True) as bundle:
-        bundle.append([Entry(Part.OUTCOME, "1", b"{}")])
-    assert (Part.OUTCOME, "1", b"{}") in content_of(jobs)
+        bundle.append([BundleEntry(EntryKind.OUTCOME, "1", b"{}")])
+    assert (EntryKind.OUTCOME, "1", b"{}") in content_of(jobs)
 
 
 @pytest.mark.parametrize("tenths", range(10))
@@ -82,7 +84,7 @@ def test_every_byte_of_a_body_counts(jobs: Path) -> None:
     data = jobs.read_bytes()
     at = data.index(b"the kernel of job 3")
     jobs.write_bytes(data[:at] + b"T" + data[at + 1 :])
-    with pytest.raises(StorageError, match=r"changed after it was sealed .*another seal"):
+    with pytest.raises(StorageError, match=r"it was signed .*signature of entry . is wrong"):
         Bundle.open(jobs, KEY)
 
 
@@ -104,7 +106,7 @@ def test_every_byte_of_a_body_counts(jobs: Path) -> None:
 )
 def test_a_change_made_with_sql_is_refused(jobs: Path, statement: str) -> None:
     changed(jobs, statement)
-    with pytest.raises(StorageError, match="changed after it was sealed"):
+    with pytest.raises(StorageError, match="changed after it was signed"):
         Bundle.open(jobs, KEY)
 
 
@@ -115,7 +117,7 @@ def test_artifacts_that_changed_places_are_refused(jobs: Path) -> None:
         ).fetchall()
         connection.execute("UPDATE entries SET body = ?, seal = ? WHERE position = 2", two)
         connection.execute("UPDATE entries SET body = ?, seal = ? WHERE position = 3", one)
-    with pytest.raises(StorageError, match="entry 2 has another seal"):
+    with pytest.raises(StorageError, match="the signature of entry 2 is wrong"):
         Bundle.open(jobs, KEY)
 
 
@@ -126,17 +128,17 @@ def test_an_entry_of_another_bundle_of_the_fleet_is_refused(jobs: Path, tmp_path
             "SELECT body, seal FROM entries WHERE position = 9"
         ).fetchone()
     changed(jobs, "UPDATE entries SET body = ?, seal = ? WHERE position = 9", body, seal)
-    with pytest.raises(StorageError, match="entry 9 has another seal"):
+    with pytest.raises(StorageError, match="the signature of entry 9 is wrong"):
         Bundle.open(jobs, KEY)
 
 
 def test_another_key_is_named_as_such(jobs: Path) -> None:
-    with pytest.raises(StorageError, match=r"sealed with another fleet's key .*--key"):
+    with pytest.raises(StorageError, match=r"signed with another fleet's key .*--key"):
         Bundle.open(jobs, OTHER_KEY)
 
 
 def test_who_pretends_to_have_the_key_is_found_out(tmp_path: Path) -> None:
-    from skipjack.fleet.seal import fingerprint
+    from skipjack.fleet.signature import fingerprint
 
     forged = jobs_bundle(tmp_path / "forged.skj", [task_of(1)], OTHER_KEY)
     changed(
@@ -145,13 +147,13 @@ def test_who_pretends_to_have_the_key_is_found_out(tmp_path: Path) -> None:
         fingerprint(OTHER_KEY),
         fingerprint(KEY),
     )
-    with pytest.raises(StorageError, match="its manifest has another seal"):
+    with pytest.raises(StorageError, match="the signature of its manifest is wrong"):
         Bundle.open(forged, KEY)
 
 
 def test_a_newer_format_is_refused_by_name(jobs: Path) -> None:
     changed(jobs, "PRAGMA user_version = 2")
-    with pytest.raises(NewerFormatError, match="format 2, this Skipjack knows up to 1"):
+    with pytest.raises(NewerFormatError, match="format 2; this Skipjack reads formats up to 1"):
         Bundle.open(jobs, KEY)
 
 
@@ -177,7 +179,7 @@ def test_a_missing_file_and_a_directory_are_named(tmp_path: Path) -> None:
 
 
 def test_a_place_where_nothing_can_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"nowhere/jobs\.skj.*check that its directory is there"):
+    with pytest.raises(StorageError, match=r"nowhere/jobs\.skj.*check that its directory exists"):
         jobs_bundle(tmp_path / "nowhere" / "jobs.skj", [task_of(1)])
 
 

@@ -8,8 +8,8 @@ import pytest
 from bundle_makers import KEY, OTHER_KEY
 
 from skipjack.errors import StorageError, UsageError
-from skipjack.fleet.bundle.keys import existing_key
-from skipjack.fleet.seal import FILE_NAME, VARIABLE, fleet_key
+from skipjack.fleet import existing_key
+from skipjack.fleet.signature import FILE_NAME, VARIABLE, fleet_key
 from skipjack.settings import load_settings
 
 

@@ -1,4 +1,4 @@
-"""The kit for engines tells what is wrong with those that break the contract.
+"""The conformance kit for engines reports engines that break the contract.
 
 The engines that come with Skipjack go through it in `test_local` and `test_ray`.
 """
@@ -11,10 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from skipjack.fleet.engine import Done, Engine, Host, RunningLog, Slot
-from skipjack.fleet.engines.local import LocalEngine
-from skipjack.fleet.states import Stage
-from skipjack.fleet.task import Task
+from skipjack.fleet.engines import LocalEngine
+from skipjack.fleet.model import Done, Engine, Host, JobStage, RunningLog, Slot, Task
 from skipjack.settings import load_settings
 from skipjack.testing.fleet.engines import EngineConformance
 from skipjack.testing.fleet.workers import make_stand_in
@@ -54,8 +52,8 @@ class _Wrapping:
     def poll(self, timeout_s: float) -> list[Done]:
         return self.ours.poll(timeout_s)
 
-    def heard(self) -> Sequence[RunningLog]:
-        return self.ours.heard()
+    def running_logs(self) -> Sequence[RunningLog]:
+        return self.ours.running_logs()
 
     def cancel(self, jobs: Sequence[int]) -> None:
         self.ours.cancel(jobs)
@@ -86,7 +84,7 @@ class _Deviceless(_Wrapping):
 class _OfEvaluators(_Wrapping):
     def slots(self) -> Sequence[Slot]:
         self.never()
-        return [slot for slot in super().slots() if slot.stage is Stage.EVALUATE]
+        return [slot for slot in super().slots() if slot.stage is JobStage.EVALUATE]
 
 
 class _Scattering(_Wrapping):
@@ -104,7 +102,7 @@ class _Unlabelled(_Wrapping):
 
 
 class _Backwards(_Wrapping):
-    """Gives everything at once in the end, the last first."""
+    """Returns everything at the end, in reverse order."""
 
     def __init__(self, ours: LocalEngine, kit: EngineConformance) -> None:
         super().__init__(ours, kit)
@@ -146,7 +144,7 @@ class _Inventing(_Wrapping):
 
 
 class _Dropping(_Wrapping):
-    """Says nothing of what is lost."""
+    """Does not report lost tasks."""
 
     def poll(self, timeout_s: float) -> list[Done]:
         done = super().poll(timeout_s)
@@ -186,7 +184,7 @@ class _Blaming(_Wrapping):
 
 
 class _Reporting(_Wrapping):
-    """What is cancelled comes back."""
+    """Reports cancelled tasks."""
 
     def __init__(self, ours: LocalEngine, kit: EngineConformance) -> None:
         super().__init__(ours, kit)
@@ -202,7 +200,7 @@ class _Reporting(_Wrapping):
 
 
 class _Deaf(_Wrapping):
-    def heard(self) -> Sequence[RunningLog]:
+    def running_logs(self) -> Sequence[RunningLog]:
         self.never()
         return []
 
@@ -210,8 +208,8 @@ class _Deaf(_Wrapping):
 class _Chatty(_Wrapping):
     said: Sequence[RunningLog] = ()
 
-    def heard(self) -> Sequence[RunningLog]:
-        self.said = self.ours.heard() or self.said
+    def running_logs(self) -> Sequence[RunningLog]:
+        self.said = self.ours.running_logs() or self.said
         return self.said
 
 
@@ -241,7 +239,7 @@ class _Leaving(_Wrapping):
         (_Backwards, "tasks_come_back_in_order_with_their_artifacts", "did not come back in order"),
         (_Uncounting, "tasks_come_back_in_order_with_their_artifacts", "came back as attempt 0"),
         (_WithoutArtifacts, "tasks_come_back_in_order_with_their_artifacts", "other artifacts"),
-        (_Repeating, "tasks_come_back_in_order_with_their_artifacts", "each comes back once"),
+        (_Repeating, "tasks_come_back_in_order_with_their_artifacts", "times instead of once"),
         (_Unlabelled, "each_slot_does_its_own_tasks", "a task of .* came back from build-1"),
         (_Inventing, "poll_gives_nothing_where_nothing_was_submitted", "and was not submitted"),
         (_Losing, "what_a_task_raises_is_its_outcome", "is lost although its worker"),
@@ -249,12 +247,12 @@ class _Leaving(_Wrapping):
         (_Blaming, "a_worker_that_dies_costs_its_task_only", "is lost although its worker"),
         (_Wordless, "a_worker_that_is_silent_is_lost_and_replaced", "not reported as lost"),
         (_Blaming, "every_task_comes_back_once_whoever_dies", "ended their workers; lost are"),
-        (_Reporting, "a_cancelled_job_ends_and_others_go_on", "it was cancelled, or not submitted"),
-        (_Reporting, "a_cancelled_job_can_be_submitted_again", "comes back once|attempt 1"),
+        (_Reporting, "a_cancelled_job_ends_and_others_go_on", "although it was cancelled"),
+        (_Reporting, "a_cancelled_job_can_be_submitted_again", "instead of once|attempt 1"),
         (_Chatty, "what_a_worker_has_said_so_far_is_heard", "again that had not grown"),
-        (_OfEvaluators, "its_slots_are_on_its_hosts", "no builder is among its slots after"),
+        (_OfEvaluators, "its_slots_are_on_its_hosts", "none of its slots is a builder"),
         (_Dropping, "a_worker_that_dies_costs_its_task_only", "did not come back within 0.5 s"),
-        (_Deaf, "what_a_worker_has_said_so_far_is_heard", "heard gives nothing of what"),
+        (_Deaf, "what_a_worker_has_said_so_far_is_heard", "heard returns nothing of"),
         (_Swallowing, "tasks_of_a_slot_that_is_not_there_do_not_vanish", "did not come back"),
         (_Leaving, "nothing_is_left_after_close", "still runs, as process"),
     ],
@@ -271,4 +269,4 @@ def test_the_kit_tells_what_is_wrong(
     local.cancel(range(100))
     while local.poll(0.0):
         """What this test left is nothing for the next."""
-    local.heard()
+    local.running_logs()

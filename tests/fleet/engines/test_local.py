@@ -1,4 +1,4 @@
-"""Worker processes of one machine: what is submitted comes back once, whoever dies."""
+"""Worker processes of one machine: each task is reported once, whichever process dies."""
 
 import os
 import signal
@@ -13,14 +13,10 @@ import pytest
 
 from processes import PATIENCE_S, alive, gone
 from skipjack.errors import StorageError, UsageError
-from skipjack.fleet.engine import Done
-from skipjack.fleet.engines import local
-from skipjack.fleet.engines.local import LocalEngine
-from skipjack.fleet.engines.placement import evaluator_cores
-from skipjack.fleet.records import Plan
-from skipjack.fleet.states import Stage
-from skipjack.fleet.task import Task
-from skipjack.fleet.worker_log import log_path
+from skipjack.fleet.engines import LocalEngine, local
+from skipjack.fleet.engines.local import evaluator_cores
+from skipjack.fleet.model import Done, JobPlan, JobStage, Task
+from skipjack.fleet.work.worker_log import log_path
 from skipjack.ledger import Ledger
 from skipjack.native import cpu
 from skipjack.settings import Settings, load_settings
@@ -35,7 +31,7 @@ Start = Callable[..., LocalEngine]
 
 @pytest.fixture
 def start(user_dir: Path) -> Iterator[Start]:
-    """Engines of stand-ins, closed at the end of the test with nothing left of them."""
+    """Engines of stand-ins, which are closed at the end of the test without leftovers."""
     with ExitStack() as opened:
 
         def begin(builders: int = 1, evaluators: int = 0, **options: object) -> LocalEngine:
@@ -48,7 +44,7 @@ def start(user_dir: Path) -> Iterator[Start]:
 
 def task(job: int, problem: str = "nothing", **fields: object) -> Task:
     device = cpu.detect()
-    return Task(job, Stage.BUILD, Plan(problem, device.name), device, **fields)  # type: ignore[arg-type]
+    return Task(job, JobStage.BUILD, JobPlan(problem, device.name), device, **fields)  # type: ignore[arg-type]
 
 
 def collect(engine: LocalEngine, count: int, within_s: float = PATIENCE_S) -> list[Done]:
@@ -96,7 +92,7 @@ def test_a_worker_that_is_killed_while_idle_costs_nothing(start: Start) -> None:
     engine = start()
     first = perform(engine, "where").split()[0]
     os.kill(int(first), signal.SIGKILL)
-    # Until its last thread has ended, nobody can know that it will.
+    # It counts as running until its last thread has ended.
     os.waitid(os.P_PID, int(first), os.WEXITED | os.WNOWAIT)
     assert perform(engine, "where").split()[0] != first
 
@@ -176,7 +172,7 @@ def test_every_task_comes_back_once_whoever_is_killed(start: Start) -> None:
 PARENT = """
 import sys
 from test_local import BUILDER, make_stand_in, perform
-from skipjack.fleet.engines.local import LocalEngine
+from skipjack.fleet.engines import LocalEngine
 from skipjack.settings import load_settings
 engine = LocalEngine(load_settings(), 2, 0, make_worker=make_stand_in).__enter__()
 print(perform(engine, "family"), *engine.pids.values(), flush=True)
@@ -204,7 +200,7 @@ def test_a_slot_says_what_it_is_and_its_worker_is_told(start: Start, user_dir: P
     engine = start(builders=1, evaluators=1)
     builder, evaluator = engine.slots()
     (host,) = engine.hosts()
-    assert (builder.name, builder.stage, builder.devices) == (BUILDER, Stage.BUILD, ())
+    assert (builder.name, builder.stage, builder.devices) == (BUILDER, JobStage.BUILD, ())
     assert evaluator.devices == host.devices
     cores, nice = cpu.usable_cores(), os.nice(0)
     assert evaluator.gpu == f"cpu{cores[0]}"
@@ -214,7 +210,7 @@ def test_a_slot_says_what_it_is_and_its_worker_is_told(start: Start, user_dir: P
 
 
 def test_an_unknown_slot_is_named(start: Start) -> None:
-    with pytest.raises(UsageError, match="no slot build-7; there are build-1"):
+    with pytest.raises(UsageError, match="there is no slot build-7; the slots are build-1"):
         start().submit("build-7", [task(1)])
 
 
@@ -239,7 +235,7 @@ class TestPlacement:
         assert evaluator_cores(Settings(tmp_path), evaluators) == expected
 
     def test_more_evaluators_than_cores_are_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match="9 evaluators need 9 cores, this process may use 8"):
+        with pytest.raises(UsageError, match="need 9 cores, but this process may use 8"):
             evaluator_cores(Settings(tmp_path), 9)
 
 
@@ -250,7 +246,7 @@ def test_what_ended_workers_left_beside_the_ledger_is_brought_in(
     writing = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from skipjack.core.device import Device\n"
+        "from skipjack.core import Device\n"
         "from skipjack.ledger import Ledger\n"
         "Ledger.open(Path(sys.argv[1])).add_device(Device('cpu', 'znver4', 1))\n"
         "os._exit(0)\n"

@@ -1,4 +1,4 @@
-"""Workers on a real Ray cluster: what is submitted comes back once, whoever dies."""
+"""Workers on a real Ray cluster: each submitted task is reported once, whichever process dies."""
 
 import os
 import signal
@@ -13,15 +13,18 @@ import pytest
 from ray_cluster import RayCluster
 
 from processes import PATIENCE_S, alive, gone
-from skipjack.core.device import Device
+from skipjack.core import Device
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.fleet.engine import Done, Engine, Host
+from skipjack.fleet.engines import RayEngine
 from skipjack.fleet.engines import ray_cluster as cluster_view
-from skipjack.fleet.engines.ray_cluster import Node, NodeReport, Place, RayUnreachableError, places
-from skipjack.fleet.engines.ray_engine import RayEngine
-from skipjack.fleet.records import Plan
-from skipjack.fleet.states import Stage
-from skipjack.fleet.task import Task
+from skipjack.fleet.engines.ray_cluster import (
+    NodeReport,
+    RayNode,
+    RayUnreachableError,
+    WorkerPlacement,
+    worker_placements,
+)
+from skipjack.fleet.model import Done, Engine, Host, JobPlan, JobStage, Task
 from skipjack.native import cpu
 from skipjack.settings import load_settings
 from skipjack.testing.fleet.engines import EngineConformance
@@ -59,7 +62,7 @@ def start(address: str, **options: object) -> RayEngine:
 
 def task(job: int, problem: str = "nothing", **fields: object) -> Task:
     device = cpu.detect()
-    return Task(job, Stage.BUILD, Plan(problem, device.name), device, **fields)  # type: ignore[arg-type]
+    return Task(job, JobStage.BUILD, JobPlan(problem, device.name), device, **fields)  # type: ignore[arg-type]
 
 
 def collect(engine: RayEngine, count: int, within_s: float = PATIENCE_S) -> list[Done]:
@@ -78,7 +81,7 @@ def until(condition: Callable[[], bool], engine: RayEngine, within_s: float = PA
         assert not engine.poll(0.05)
 
 
-def slot_of(engine: RayEngine, stage: Stage = Stage.BUILD, host: str = "one") -> str:
+def slot_of(engine: RayEngine, stage: JobStage = JobStage.BUILD, host: str = "one") -> str:
     return next(s.name for s in engine.slots() if s.stage is stage and s.host == host)
 
 
@@ -106,7 +109,7 @@ def test_a_node_is_detected_and_gets_workers(engine: RayEngine) -> None:
     (host,) = engine.hosts()
     assert (host.name, host.cores) == ("one", len(cpu.usable_cores()))
     assert cpu.detect().name in {device.name for device in host.devices}
-    evaluator = next(slot for slot in engine.slots() if slot.stage is Stage.EVALUATE)
+    evaluator = next(slot for slot in engine.slots() if slot.stage is JobStage.EVALUATE)
     assert evaluator.devices == host.devices
     assert evaluator.gpu == f"cpu{cpu.usable_cores()[0]}"
 
@@ -159,7 +162,7 @@ def test_an_address_where_nothing_is_fails_at_once(cluster: RayCluster) -> None:
     for address in ("ray://127.0.0.1:1", "127.0.0.1:1"):
         with pytest.raises(RayUnreachableError, match=f"no Ray cluster answers at {address}"):
             start(address).start()
-    with pytest.raises(UsageError, match="no address of a Ray cluster"):
+    with pytest.raises(UsageError, match="not the address of a Ray cluster"):
         start("head").start()
 
 
@@ -208,21 +211,21 @@ def test_nothing_outlives_a_killed_coordinator(cluster: RayCluster, client: bool
 @pytest.mark.long
 def test_a_real_round_is_built_and_evaluated(cluster: RayCluster) -> None:
     device = cpu.detect()
-    plan = Plan("matmul:16x16x16", device.name, budget=2, round=2)
+    plan = JobPlan("matmul:16x16x16", device.name, budget=2, round=2)
     with start(cluster.address, make_worker=None, stall_s=60.0) as engine:
         until(lambda: len(engine.slots()) == 2, engine)
-        engine.submit(slot_of(engine), [Task(1, Stage.BUILD, plan, device)])
+        engine.submit(slot_of(engine), [Task(1, JobStage.BUILD, plan, device)])
         (built,) = collect(engine, 1, within_s=PATIENCE_S)
         assert built.outcome and built.outcome.digests, built
         round_built = Task(
             1,
-            Stage.EVALUATE,
+            JobStage.EVALUATE,
             plan,
             device,
             facts=(built.outcome.facts,),
             artifacts=built.outcome.artifacts,
         )
-        engine.submit(slot_of(engine, Stage.EVALUATE), [round_built])
+        engine.submit(slot_of(engine, JobStage.EVALUATE), [round_built])
         (told,) = collect(engine, 1, within_s=PATIENCE_S)
         assert told.outcome and not told.outcome.failed, told
         assert told.outcome.trials == 2 and told.outcome.finished
@@ -271,46 +274,48 @@ GPU = Device("gpu", "sm_90", 132)
 
 
 def test_by_default_a_node_has_one_evaluator_and_builders_beside_it() -> None:
-    found = places(Node("abcdef12", "", {"CPU": 4.0}), report(ONE, TWO), None, None)
+    found = worker_placements(RayNode("abcdef12", "", {"CPU": 4.0}), report(ONE, TWO), None, None)
     stages = [place.slot.stage for place in found]
-    assert (stages.count(Stage.BUILD), stages.count(Stage.EVALUATE)) == (3, 1)
+    assert (stages.count(JobStage.BUILD), stages.count(JobStage.EVALUATE)) == (3, 1)
     assert sum(place.cpus for place in found) == 4
     assert len({place.slot.name for place in found}) == 4
 
 
 def test_a_single_cpu_serves_both_kinds() -> None:
-    found = places(Node("abcdef12", "", {"CPU": 1.0}), report(ONE, usable=1), None, None)
-    assert {place.slot.stage for place in found} == set(Stage)
+    found = worker_placements(
+        RayNode("abcdef12", "", {"CPU": 1.0}), report(ONE, usable=1), None, None
+    )
+    assert {place.slot.stage for place in found} == set(JobStage)
     assert sum(place.cpus for place in found) == 1
 
 
-def _names(place: Place) -> tuple[str, ...]:
+def _names(place: WorkerPlacement) -> tuple[str, ...]:
     return tuple(device.name for device in place.slot.devices)
 
 
 def test_evaluators_of_a_host_share_no_core() -> None:
-    found = places(Node("abcdef12", "", {"CPU": 4.0}), report(ONE, TWO), 0, 2)
+    found = worker_placements(RayNode("abcdef12", "", {"CPU": 4.0}), report(ONE, TWO), 0, 2)
     assert [place.cores for place in found] == [(0, 1), (2, 3)]
     assert [place.slot.gpu for place in found] == ["cpu0", "cpu2"]
-    most = places(Node("abcdef12", "", {"CPU": 9.0}), report(ONE, TWO), 0, 9)
+    most = worker_placements(RayNode("abcdef12", "", {"CPU": 9.0}), report(ONE, TWO), 0, 9)
     assert [place.cores for place in most] == [(0,), (1,), (2,), (3,)]
     assert {_names(place) for place in most} == {("znver4/1",)}
 
 
 def test_each_gpu_has_an_evaluator_that_reserves_it() -> None:
-    node = Node("abcdef12", "", {"CPU": 4.0, "GPU": 2.0})
-    found = places(node, report(ONE, GPU, GPU), 0, None)
+    node = RayNode("abcdef12", "", {"CPU": 4.0, "GPU": 2.0})
+    found = worker_placements(node, report(ONE, GPU, GPU), 0, None)
     assert [place.gpus for place in found] == [1, 1]
     assert {_names(place) for place in found} == {("sm_90/132",)}
 
 
 def test_a_node_measures_on_what_it_declares() -> None:
-    node = Node("abcdef12", "", {"CPU": 4.0, "znver4/1": 2.0, "node:10.0.0.1": 1.0})
-    found = places(node, report(ONE, TWO), 0, None)
+    node = RayNode("abcdef12", "", {"CPU": 4.0, "znver4/1": 2.0, "node:10.0.0.1": 1.0})
+    found = worker_placements(node, report(ONE, TWO), 0, None)
     assert [_names(place) for place in found] == [("znver4/1",)] * 2
     assert [place.resources for place in found] == [("znver4/1",)] * 2
-    other = Node("abcdef12", "", {"CPU": 4.0, "znver5/1": 1.0})
-    assert places(other, report(ONE, TWO), 0, None) == []
+    other = RayNode("abcdef12", "", {"CPU": 4.0, "znver5/1": 1.0})
+    assert worker_placements(other, report(ONE, TWO), 0, None) == []
 
 
 def test_a_node_with_another_version_is_refused_by_name() -> None:

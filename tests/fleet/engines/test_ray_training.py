@@ -11,14 +11,7 @@ from ray_cluster import RayCluster
 pytest.importorskip("torch")
 
 from skipjack.learn.loops import LoopDataset
-from skipjack.learn.runs import (
-    RAY,
-    RunFolder,
-    TrainingWorkers,
-    TrainOptions,
-    open_learner,
-    train,
-)
+from skipjack.learn.runs import RAY, RunFolder, TrainingWorkers, TrainOptions, open_learner, train
 from skipjack.native import cpu
 
 pytestmark = pytest.mark.long

@@ -1,4 +1,4 @@
-"""A docker or podman that is none, and machines behind an ssh that is none."""
+"""Stand-ins for docker, podman and ssh."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from image_stand_ins import ID, Install, StandIn, script
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Puts a stand-in for an engine of this name in front of all other programs."""
+    """Puts a stand-in for an engine with this name first on the PATH."""
     programs, place = tmp_path / "programs", tmp_path / "engine"
     for folder in (programs, place):
         folder.mkdir()
@@ -37,5 +37,5 @@ def docker(install: Install) -> StandIn:
 
 @pytest.fixture
 def ssh(install: Install, tmp_path: Path) -> None:
-    """An ssh to machines that are directories of the stand-in's."""
+    """An ssh whose machines are directories of the stand-in."""
     script(tmp_path / "programs" / "ssh", "stand_in_ssh.py")

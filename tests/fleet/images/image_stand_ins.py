@@ -1,4 +1,4 @@
-"""What tests see of the stand-ins for docker, podman and ssh."""
+"""The interface of the stand-ins for docker, podman and ssh."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ID = "sha256:" + "a" * 64
 
 @dataclass(frozen=True)
 class StandIn:
-    """The stand-in engine: what it was asked, and what it has."""
+    """The stand-in engine: the commands that it got, and its images."""
 
     place: Path
     program: str
@@ -46,7 +46,7 @@ Install = Callable[[str], StandIn]
 
 
 def script(path: Path, source: str) -> str:
-    """Make a program of one of the files beside this one."""
+    """Make a program of a file in this directory."""
     path.write_text(f"#!{sys.executable} -IS\n{(HERE / source).read_text()}")
     path.chmod(0o755)
     return str(path)

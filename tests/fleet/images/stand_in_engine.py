@@ -131,7 +131,7 @@ def contain(chosen: dict[str, str], command: list[str], inside: dict[str, str], 
     file = PLACE / f"{chosen['--name']}.pid"
     part = file.with_suffix(".part")
     part.write_text(str(pid))
-    part.replace(file)  # whoever sees the file sees the whole number
+    part.replace(file)  # atomic: readers see the whole number
     for descriptor in (0, 1, 2):
         os.close(descriptor)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

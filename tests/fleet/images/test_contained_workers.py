@@ -15,13 +15,10 @@ from image_stand_ins import ID, StandIn
 from processes import PATIENCE_S, alive, gone
 from skipjack.errors import UsageError
 from skipjack.execute import wire
-from skipjack.fleet.engine import Done
-from skipjack.fleet.engines.local import LocalEngine
+from skipjack.fleet.engines import LocalEngine
 from skipjack.fleet.images.gpus import gpus_here
-from skipjack.fleet.records import Plan
-from skipjack.fleet.states import Stage
-from skipjack.fleet.task import Task
-from skipjack.gpu.opening import only_drivers
+from skipjack.fleet.model import Done, JobPlan, JobStage, Task
+from skipjack.gpu.discovery import only_drivers
 from skipjack.native import cpu
 from skipjack.settings import load_settings
 from skipjack.testing.fake_gpu import DEVICE, FakeDriver
@@ -46,7 +43,7 @@ def start(docker: StandIn, user_dir: Path) -> Iterator[Start]:
 
 def task(job: int, problem: str) -> Task:
     device = cpu.detect()
-    return Task(job, Stage.BUILD, Plan(problem, device.name), device)
+    return Task(job, JobStage.BUILD, JobPlan(problem, device.name), device)
 
 
 def collect(engine: LocalEngine, count: int) -> list[Done]:
@@ -86,7 +83,7 @@ def test_evaluators_keep_their_cores_and_builders_have_all(
         pinned = line[line.index("--cpuset-cpus") + 1] if "--cpuset-cpus" in line else ""
         assert pinned == (cores if name.startswith("skipjack-evaluate-1-") else "")
         assert line[line.index("--user") + 1] == f"{os.getuid()}:{os.getgid()}"
-        assert line[line.index("my_img") + 1 :][:3] == ["-P", "-m", "skipjack.fleet.worker"]
+        assert line[line.index("my_img") + 1 :][:3] == ["-P", "-m", "skipjack.fleet.work.worker"]
     assert len(lines) == 2
 
 
@@ -192,7 +189,7 @@ def test_containers_end_when_their_coordinator_is_killed(
 ) -> None:
     code = (
         "from skipjack.testing.fleet.workers import make_stand_in\n"
-        "from skipjack.fleet.engines.local import LocalEngine\n"
+        "from skipjack.fleet.engines import LocalEngine\n"
         "from skipjack.settings import load_settings\n"
         "engine = LocalEngine(load_settings(), 1, 0, make_worker=make_stand_in, image='my_img')\n"
         "engine.__enter__()\n"
@@ -215,8 +212,9 @@ def test_a_worker_elsewhere_ends_in_the_middle_of_a_task_when_its_pipe_does() ->
     code = (
         "import time\n"
         "from skipjack.execute import wire\n"
-        "from skipjack.execute.worker import ELSEWHERE, settle_in\n"
-        "requests, answers = settle_in(ELSEWHERE)\n"
+        "from skipjack.execute import set_up_worker\n"
+        "from skipjack.execute.startup import IN_CONTAINER\n"
+        "requests, answers = set_up_worker(IN_CONTAINER)\n"
         "message = wire.receive(requests.read)\n"
         "wire.send(answers, message.body, ())\n"
         "time.sleep(60)\n"
@@ -239,9 +237,9 @@ def test_a_worker_elsewhere_ends_in_the_middle_of_a_task_when_its_pipe_does() ->
 
 
 def test_an_image_that_is_not_there_starts_nothing(docker: StandIn, user_dir: Path) -> None:
-    with pytest.raises(UsageError, match="there is no image other on this machine"):
+    with pytest.raises(UsageError, match="this machine has no image other"):
         LocalEngine(load_settings(), 1, 0, image="other")
-    with pytest.raises(UsageError, match="is no name of an image"):
+    with pytest.raises(UsageError, match="is not the name of an image"):
         LocalEngine(load_settings(), 1, 0, image="--privileged")
     assert docker.asked() == []
 
@@ -251,7 +249,7 @@ def test_an_image_with_another_skipjack_is_named(
 ) -> None:
     monkeypatch.setenv("STAND_IN_HOLDS", "0.0.1")
     start(builders=0, evaluators=0)
-    assert "image my_img holds Skipjack 0.0.1" in caplog.text
+    assert "image my_img has Skipjack 0.0.1" in caplog.text
 
 
 def test_a_container_that_does_not_start_says_the_engines_words(

@@ -3,19 +3,17 @@
 import pytest
 
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.fleet.images import commands
-from skipjack.fleet.images.commands import Mount, WorkerContainer
-from skipjack.fleet.images.container_engine import ContainerEngine
-from skipjack.fleet.images.gpus import GpuRef
+from skipjack.fleet.images import ContainerEngine, GpuRef, Mount, commands
+from skipjack.fleet.images.commands import WorkerContainer
 
 DOCKER = ContainerEngine("docker", "docker")
 PODMAN = ContainerEngine("podman", "podman", rootless=True, controllers=frozenset({"memory"}))
-WORK = ("python3", "-m", "skipjack.fleet.worker", "evaluate", "0")
+WORK = ("python3", "-m", "skipjack.fleet.work.worker", "evaluate", "0")
 UUID = "5e1b0f3a-0000-1111-2222-333344445555"
 START = "run --rm --interactive --init --pull never --name w --label skipjack=worker"
 ALONE = "--log-driver none --network none --ipc private --workdir /"
 CAREFUL = "--security-opt no-new-privileges --security-opt label=disable --ulimit core=0"
-END = "--entrypoint python3 img -m skipjack.fleet.worker evaluate 0"
+END = "--entrypoint python3 img -m skipjack.fleet.work.worker evaluate 0"
 
 
 def line(engine: ContainerEngine, **fields: object) -> str:
@@ -97,7 +95,7 @@ def test_other_gpus_cannot_be_passed_through() -> None:
 
 
 def test_a_gpu_whose_device_file_nobody_knows_is_refused() -> None:
-    with pytest.raises(SkipjackError, match="no container can be given hip:3: the kernel does not"):
+    with pytest.raises(SkipjackError, match="hip:3 cannot be passed to a container: its /dev"):
         line(DOCKER, gpu=GpuRef("hip", 3))
 
 

@@ -1,4 +1,4 @@
-"""Which engine is here, and what it says when it fails."""
+"""Detection of the container engine, and its errors."""
 
 from pathlib import Path
 
@@ -6,17 +6,11 @@ import pytest
 from image_stand_ins import Install, StandIn
 
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.fleet.images.container_engine import (
-    VARIABLE,
-    _delegated,
-    complaint,
-    find_engine,
-    ready_engine,
-)
-from skipjack.fleet.images.gpus import gpu_here
-from skipjack.fleet.images.identity import identity
-from skipjack.gpu.kfd import read_nodes
-from skipjack.gpu.opening import only_drivers
+from skipjack.fleet.images import complaint, find_engine, gpu_here, ready_engine
+from skipjack.fleet.images.container_engine import VARIABLE, _delegated
+from skipjack.fleet.images.names import identity
+from skipjack.gpu import read_nodes
+from skipjack.gpu.discovery import only_drivers
 from skipjack.testing.fake_gpu import FakeDriver
 
 
@@ -42,10 +36,10 @@ def test_a_docker_that_is_podman_is_given_podmans_options(
 def test_no_engine_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv(VARIABLE, raising=False)
-    with pytest.raises(UsageError, match="neither docker nor podman on this machine; install"):
+    with pytest.raises(UsageError, match="docker nor podman is installed on this machine; install"):
         find_engine()
     monkeypatch.setenv(VARIABLE, "dokcer")
-    with pytest.raises(UsageError, match="is 'dokcer', which is no program here"):
+    with pytest.raises(UsageError, match="is 'dokcer', which is not a program here"):
         find_engine()
 
 
@@ -62,7 +56,7 @@ def test_a_daemon_that_does_not_run_says_so(
 
 
 def test_an_image_that_is_not_here_is_not_pulled(docker: StandIn) -> None:
-    with pytest.raises(UsageError, match="no image your_img on this machine; skipjack image build"):
+    with pytest.raises(UsageError, match="no image your_img; build it with skipjack image build"):
         identity(ready_engine(), "your_img")
     assert docker.asked() == []
 
@@ -70,7 +64,7 @@ def test_an_image_that_is_not_here_is_not_pulled(docker: StandIn) -> None:
 def test_the_last_line_that_tells_something_is_the_reason() -> None:
     said = "docker: Error response from daemon: no space\n\nRun 'docker run --help' for more\n"
     assert complaint(said) == "no space"
-    assert complaint(b"") == "it does not say why"
+    assert complaint(b"") == "it gives no reason"
 
 
 def test_users_limit_what_systemd_lets_them(tmp_path: Path) -> None:
@@ -97,7 +91,7 @@ class UnlistedCard(FakeDriver):
 
 
 def test_a_gpu_that_the_kernels_list_does_not_name_is_refused() -> None:
-    with only_drivers(UnlistedCard()), pytest.raises(SkipjackError, match="which /dev/dri/renderD"):
+    with only_drivers(UnlistedCard()), pytest.raises(SkipjackError, match="its /dev/dri/renderD"):
         gpu_here("hip:0")
 
 

@@ -14,11 +14,10 @@ from typer.testing import CliRunner, Result
 import skipjack
 from skipjack.cli.fleet.images import app
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.fleet.images import building
-from skipjack.fleet.images.commands import Recipe
-from skipjack.fleet.machines.images_everywhere import remote_command
-from skipjack.fleet.machines.registration import Registration
-from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.images import ImageRecipe, image_build
+from skipjack.fleet.machines.remote_images import remote_command
+from skipjack.fleet.model import Registration
+from skipjack.fleet.store import open_store
 
 PASSWORD = "correct horse"
 WRONG = "battery staple"
@@ -72,7 +71,7 @@ class TestBuilding:
     def test_its_context_is_a_project_that_pip_installs(self, docker: StandIn) -> None:
         assert image("build", "-t", "my_img").exception is None
         files = json.loads((docker.place / "context.json").read_text())
-        for name in ("cli/main.py", "fleet/worker.py", "fleet/images/Dockerfile", "py.typed"):
+        for name in ("cli/main.py", "fleet/work/worker.py", "fleet/images/Dockerfile", "py.typed"):
             assert f"skipjack/src/skipjack/{name}" in files
         assert {"Dockerfile", "skipjack/pyproject.toml"} <= set(files)
         assert not [name for name in files if "__pycache__" in name]
@@ -129,18 +128,18 @@ class TestBuilding:
 
     def test_without_access_the_dockerfile_is_as_it_is(self, docker: StandIn) -> None:
         assert image("build", "-t", "i").exception is None
-        assert (docker.place / "Dockerfile").read_bytes() == building.DOCKERFILE.read_bytes()
+        assert (docker.place / "Dockerfile").read_bytes() == image_build.DOCKERFILE.read_bytes()
         assert (docker.place / "buildkit.txt").read_text() == os.environ.get("DOCKER_BUILDKIT", "")
 
     @pytest.mark.parametrize(
         ("words", "complaint"),
         [
-            (["--ssh", "default"], "--ssh default needs an ssh agent, and SSH_AUTH_SOCK"),
-            (["--ssh", "default=/no/key"], "--ssh default: there is no /no/key"),
+            (["--ssh", "default"], "--ssh default needs an ssh agent, but SSH_AUTH_SOCK"),
+            (["--ssh", "default=/no/key"], "--ssh default: /no/key does not exist"),
             (["--ssh", "="], "--ssh '=' is not an ssh agent"),
-            (["--secret", "geheim"], "--secret wants id=NAME,src=FILE or id=NAME,env=VARIABLE"),
-            (["--secret", "id=a,value=geheim"], "--secret wants id=NAME,src=FILE"),
-            (["--secret", "id=a,src=/no/file"], "--secret a: there is no file /no/file"),
+            (["--secret", "geheim"], "--secret needs id=NAME,src=FILE or id=NAME,env=VARIABLE"),
+            (["--secret", "id=a,value=geheim"], "--secret needs id=NAME,src=FILE"),
+            (["--secret", "id=a,src=/no/file"], "--secret a: the file /no/file does not exist"),
             (["--secret", "id=a,env=NOT_SET"], "--secret a: the variable NOT_SET is not set"),
         ],
     )
@@ -159,11 +158,14 @@ class TestBuilding:
     @pytest.mark.parametrize(
         ("words", "complaint"),
         [
-            (["-t", "My Img"], "'My Img' is no name of an image"),
-            (["-t", "i", "--branch=--upload-pack=x"], "'--upload-pack=x' is no branch"),
-            (["-t", "i", "--version", "new"], "'new' is no version of ROCm"),
-            (["-t", "i", "--build-arg", "x"], "'x' is no build argument"),
-            (["-t", "i", "--file", "/no/Dockerfile"], "there is no Dockerfile /no/Dockerfile"),
+            (["-t", "My Img"], "'My Img' is not the name of an image"),
+            (["-t", "i", "--branch=--upload-pack=x"], "'--upload-pack=x' is not a branch"),
+            (["-t", "i", "--version", "new"], "'new' is not a version of ROCm"),
+            (["-t", "i", "--build-arg", "x"], "'x' is not a build argument"),
+            (
+                ["-t", "i", "--file", "/no/Dockerfile"],
+                "the Dockerfile /no/Dockerfile does not exist",
+            ),
         ],
     )
     def test_bad_words_start_nothing(
@@ -181,7 +183,7 @@ class TestBuilding:
 
     def test_an_installed_package_describes_itself(self) -> None:
         needs = ["numpy>=1", "ray[client]>=2; extra == 'ray'", "mkl; (a == 'b') and extra == 'mkl'"]
-        project = tomllib.loads(building._project(needs))["project"]
+        project = tomllib.loads(image_build._project(needs))["project"]
         assert project["dependencies"] == ["numpy>=1"]
         assert project["optional-dependencies"] == {
             "ray": ["ray[client]>=2"],
@@ -189,10 +191,10 @@ class TestBuilding:
         }
 
     def test_the_dockerfile_takes_what_the_command_gives(self) -> None:
-        text = building.DOCKERFILE.read_text()
+        text = image_build.DOCKERFILE.read_text()
         for name in ("MIOPEN_BRANCH", "ROCM_VERSION", "MIOPEN_REPOSITORY", "BASE_IMAGE"):
             assert f"\nARG {name}=" in text
-        building.check(Recipe("my_img", rocm_version="6.2"))
+        image_build.check(ImageRecipe("my_img", rocm_version="6.2"))
 
 
 def git(place: Path, *words: str) -> str:
@@ -210,7 +212,7 @@ def test_the_dockerfile_gets_a_branch_a_tag_and_a_commit(tmp_path: Path) -> None
         git(origin, "commit", "--quiet", "--allow-empty", "-m", text)
         commits.append(git(origin, "rev-parse", "HEAD"))
     git(origin, "tag", "v1", commits[0])
-    script = building.DOCKERFILE.read_text().partition("RUN git init")[2].partition("\nRUN ")[0]
+    script = image_build.DOCKERFILE.read_text().partition("RUN git init")[2].partition("\nRUN ")[0]
     for name, commit in (("develop", commits[1]), ("v1", commits[0]), (commits[0], commits[0])):
         place = tmp_path / name
         own = script.replace("/src/miopen", f"{place}/src").replace("/etc/", f"{place}/")
@@ -286,7 +288,7 @@ class TestPulling:
 
 
 class TestOtherMachines:
-    """What their shells are told."""
+    """The commands that their shells got."""
 
     def test_words_reach_the_engine_as_they_are(self, docker: StandIn, tmp_path: Path) -> None:
         words = ["tag", f"a; touch {tmp_path}/x", "$(b) 'c' \"d\""]
@@ -336,11 +338,11 @@ class TestLoggingIn:
 
     @pytest.mark.parametrize("stdin", ["", "\n", "one\ntwo\n"])
     def test_what_is_no_password(self, fleet: StandIn, stdin: str) -> None:
-        assert sentence(image("login", "-u", "me", stdin=stdin)).startswith("the password is read")
+        assert sentence(image("login", "-u", "me", stdin=stdin)).startswith("no password was given")
         assert fleet.calls() == []
 
     def test_somebody_logs_in(self, fleet: StandIn) -> None:
-        assert sentence(image("login", stdin=PASSWORD)).startswith("-u says who logs in")
+        assert sentence(image("login", stdin=PASSWORD)).startswith("no user name given")
 
 
 class TestListing:
@@ -362,5 +364,5 @@ class TestListing:
     def test_who_has_none_is_seen_and_who_does_not_answer_is_named(self, fleet: StandIn) -> None:
         register("away", "gone")
         result = image("list", "my_img")
-        assert result.stdout.count("not there") == 2
+        assert result.stdout.count("missing") == 2
         assert sentence(result).startswith("listing images failed on 1 of 4 machines: away: ")

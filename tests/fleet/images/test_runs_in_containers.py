@@ -1,4 +1,4 @@
-"""``skipjack run --image``: a label is tuned by workers in containers, and says in which image."""
+"""``skipjack run --image``: a label is tuned by workers in containers, and notes the image."""
 
 import json
 from collections.abc import Callable
@@ -8,11 +8,9 @@ from subprocess import CompletedProcess
 import pytest
 from image_stand_ins import ID, StandIn
 
-from skipjack.fleet.images.identity import Identity
-from skipjack.fleet.images.noting import note_image
-from skipjack.fleet.records import Label, Plan
-from skipjack.fleet.store.jobs.problems import NewProblem
-from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.images import ImageIdentity, note_image
+from skipjack.fleet.model import JobPlan, Label
+from skipjack.fleet.store import NewProblem, open_store
 from skipjack.native import cpu
 from skipjack.operations import parse
 
@@ -26,7 +24,7 @@ def label(user_dir: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     problem = parse("matmul:24x24x24")
     with open_store() as store:
         store.problems.add([NewProblem(problem.key, "matmul", "", "f32")], "small")
-        plan = Plan(problem.key, cpu.detect().name, budget=2, round=2)
+        plan = JobPlan(problem.key, cpu.detect().name, budget=2, round=2)
         store.jobs.add(Label("boxed", "me"), [plan])
     return "boxed"
 
@@ -47,14 +45,12 @@ def test_a_label_is_tuned_in_containers(
 
 def test_another_image_is_warned_of(docker: StandIn, label: str) -> None:
     with open_store() as store:
-        assert note_image(store, label, Identity("my_img", ID)) == ""
-        assert note_image(store, label, Identity("my_img", ID)) == ""
-        newer = note_image(store, label, Identity("my_img", "sha256:" + "b" * 64))
-        assert newer.startswith(
-            "label boxed was begun with another image of that name, and goes on"
-        )
-        other = note_image(store, label, Identity("other", ID))
-        assert "begun with my_img sha256:aaaa" in other and "goes on with other (aaaa" in other
+        assert note_image(store, label, ImageIdentity("my_img", ID)) == ""
+        assert note_image(store, label, ImageIdentity("my_img", ID)) == ""
+        newer = note_image(store, label, ImageIdentity("my_img", "sha256:" + "b" * 64))
+        assert newer.startswith("label boxed began with another image of that name, and continues")
+        other = note_image(store, label, ImageIdentity("other", ID))
+        assert "began with my_img sha256:aaaa" in other and "continues with other (aaaa" in other
         assert store.labels.get(label).image == f"my_img {ID}"
 
 

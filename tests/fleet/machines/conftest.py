@@ -31,7 +31,7 @@ def ssh_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def servers(ssh_folder: Path) -> Iterator[list[Sshd]]:
-    """Two of them; what they run as Ray is a stand-in, unless a test says otherwise."""
+    """Two machines whose Ray is a stand-in, unless a test replaces it."""
     stand_in = write_stand_in(ssh_folder / "stand_in")
     variables = {"PYTHONPATH": str(stand_in), "SKIPJACK_LOCK_DIR": str(ssh_folder)}
     started = [Sshd(ssh_folder / name, name, ssh_folder / "id", variables) for name in ("m1", "m2")]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from needs import lacking
 from processes import PATIENCE_S
-from skipjack.fleet.machines.registration import Registration
+from skipjack.fleet.model import Registration
 from skipjack.testing.servers import free_port
 
 _SETTINGS = """\
@@ -99,7 +99,7 @@ class Sshd:
 
 
 def client_settings(folder: Path, known: Path) -> Path:
-    """A configuration for ssh that knows the tests' key and hosts alone."""
+    """A configuration for ssh with only the key and the hosts of the tests."""
     path = folder / f"{known.name}.config"
     path.write_text(_CLIENT.format(folder=folder, known=known))
     return path

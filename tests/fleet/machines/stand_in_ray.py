@@ -1,4 +1,4 @@
-"""A stand-in for ``ray start``: it says what Ray says, listens as a head does, and has a child."""
+"""A stand-in for ``ray start``: it prints Ray's output, listens like a head, and has a child."""
 
 from __future__ import annotations
 

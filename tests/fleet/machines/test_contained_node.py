@@ -1,4 +1,4 @@
-"""A node in containers: the engine's command lines, one for each GPU, and what is ended."""
+"""A node in containers: the engine's command lines, one for each GPU, and its end."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from skipjack.errors import SkipjackError
-from skipjack.fleet.images.gpus import GpuRef
-from skipjack.fleet.machines import cluster, contained_node, node, ray_start
-from skipjack.fleet.machines.node_record import NodeRequest, read_record
+from skipjack.fleet.images import GpuRef
+from skipjack.fleet.machines import cluster, contained_node, node, node_start
+from skipjack.fleet.machines.node_start import NodeRequest, read_record
 
 REQUEST = NodeRequest("gpu7", "c", "geheim", "", 6380, 10002, {"gfx908/120": 2}, 2, (), "my_img")
 
@@ -109,7 +109,7 @@ def test_half_of_them_is_not_up_and_is_started_over(engine: Engine, folder: Path
 
 
 def test_of_eight_all_but_the_first_start_and_end_at_once(engine: Engine, folder: Path) -> None:
-    # Who is alone at the barrier breaks it.
+    # A single thread at the barrier breaks it.
     together = threading.Barrier(7)
 
     def wait_for_the_others(name: str) -> None:
@@ -123,7 +123,7 @@ def test_of_eight_all_but_the_first_start_and_end_at_once(engine: Engine, folder
 
 
 class Clock:
-    """Time that passes only for who sleeps."""
+    """A clock that advances only in sleep."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -144,18 +144,18 @@ def test_ssh_waits_for_the_slowest_node_that_still_starts(
     up_at: dict[str, float] = {}
 
     def begins(name: str) -> None:
-        up_at[name] = clock.now + ray_start.START_S - 1
+        up_at[name] = clock.now + node_start.START_S - 1
 
     def started(said: str) -> str | None:
-        # Threads are over when somebody looks: all that were begun are due together.
+        # All threads that were started are due at the same time.
         return "10.0.0.7" if clock.now >= max(up_at.values()) else None
 
     engine.begins = begins
     monkeypatch.setattr(contained_node, "started", started)
     assert node.start(replace(REQUEST, gpus=8), folder)["what"] == "8 containers"
-    assert clock.now == 2 * (ray_start.START_S - 1) < ray_start.START_ALL_S
-    assert cluster.start_limit_s("my_img") > ray_start.START_ALL_S + ray_start.END_ALL_S
-    assert cluster.stop_limit_s("my_img") > ray_start.END_ALL_S
+    assert clock.now == 2 * (node_start.START_S - 1) < node_start.START_ALL_S
+    assert cluster.start_limit_s("my_img") > node_start.START_ALL_S + node_start.END_ALL_S
+    assert cluster.stop_limit_s("my_img") > node_start.END_ALL_S
 
 
 def test_one_of_many_that_never_comes_up_is_given_up_and_all_end(
@@ -167,7 +167,7 @@ def test_one_of_many_that_never_comes_up_is_given_up_and_all_end(
     engine.says = "waiting\n"
     with pytest.raises(SkipjackError, match="Ray did not start within 60 s: waiting"):
         node.start(REQUEST, folder)
-    assert not engine.there and clock.now < ray_start.START_S + 5
+    assert not engine.there and clock.now < node_start.START_S + 5
 
 
 def test_starting_again_and_again_leaves_one_log_for_each_gpu(engine: Engine, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""A cluster over real sshd, with a stand-in for Ray: what starts, what ends, what is left alone."""
+"""A cluster over a real sshd, with a stand-in for Ray: starts, ends, and other processes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,10 @@ from loopback_ssh import Sshd
 
 from processes import alive, gone
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.fleet.machines import cluster, node
-from skipjack.fleet.machines.cluster import ClusterOptions, ClusterState
-from skipjack.fleet.machines.cluster_record import ClusterFile
-from skipjack.fleet.machines.marked import marked
-from skipjack.fleet.machines.node_record import NodeRequest
-from skipjack.fleet.machines.ray_start import not_started
-from skipjack.fleet.machines.registration import Registration
+from skipjack.fleet.machines import ClusterFile, ClusterState, cluster, node
+from skipjack.fleet.machines.cluster import ClusterOptions
+from skipjack.fleet.machines.node_start import NodeRequest, marked, not_started
+from skipjack.fleet.model import Registration
 from skipjack.settings import load_settings
 from skipjack.testing.servers import free_port
 
@@ -43,7 +40,7 @@ def options() -> ClusterOptions:
 
 
 def node_of(server: Sshd) -> dict[str, object]:
-    """What is remembered over there."""
+    """The record of the node on that machine."""
     path = server.user_dir / "ray-nodes" / server.name / "node.json"
     return dict(json.loads(path.read_text()))
 
@@ -67,7 +64,7 @@ def test_up_starts_what_is_missing_and_down_ends_that_and_nothing_else(
     state = cluster.up(file, machines, options)
     assert ups(state) == [("m1", True), ("m2", True)] and state.nodes[0].head
     assert state.record and state.record.client_address == "ray://127.0.0.1:10001"
-    # Ray was told of GPUs that nobody finds there.
+    # Ray got more GPUs than the machine has.
     assert "m1 has 0 GPUs of gfx908/120, 8 are registered" in state.nodes[0].warning
     assert not state.nodes[1].warning
     first = node_of(two[0])["pid"]
@@ -82,7 +79,7 @@ def test_up_starts_what_is_missing_and_down_ends_that_and_nothing_else(
     assert ups(cluster.up(file, machines, ClusterOptions())) == [("m1", True), ("m2", True)]
     assert node_of(two[0])["pid"] == first and gone(set(orphan))
 
-    # Somebody else's Ray on the same machine.
+    # Another Ray on the same machine.
     other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)", "ray", "start"])
     ours = {*processes(two[0]), *processes(two[1])}
     assert len(ours) == 4
@@ -136,13 +133,13 @@ def test_a_node_that_cannot_be_ended_is_kept_until_it_is_back_or_given_up(
     assert begun is not None
     # It is reached as it is registered now.
     away, broken = replace(m1, port=1), replace(m1, python="/no/python")
-    for wrong, sentence in ((away, "refuses connections"), (broken, "there is no /no/python")):
+    for wrong, sentence in ((away, "refuses connections"), (broken, "has no /no/python")):
         (state,) = cluster.down(file, [wrong]).nodes
         assert not state.up and sentence in state.text and file.read() is not None
-    with pytest.raises(UsageError, match="m9 cannot be forgotten: the cluster has m1"):
+    with pytest.raises(UsageError, match="m9 cannot be forgotten; the nodes of the cluster are m1"):
         cluster.down(file, [m1], forget=["m9"])
     (state,) = cluster.down(file, [away], forget=["m1"]).nodes
-    assert state.up and state.text.startswith("forgotten, whatever runs there: m1")
+    assert state.up and state.text.startswith("forgotten, though it may still run: m1")
     assert file.read() is None
     file.write(begun.as_registered([away]))
     assert ups(cluster.status(file, [m1])) == [("m1", True)]
@@ -163,7 +160,7 @@ def test_a_port_that_another_ray_has_is_said_so() -> None:
     said = "AssertionError: Session name session_1 does not match persisted value session_2."
     assert "another Ray uses the head's port here" in str(not_started(said))
     said = "If the error is `Address already in use`, try running sudo lsof -i :6379 to check."
-    assert "another program has port 6379 here" in str(not_started(said))
+    assert "another program uses port 6379 here" in str(not_started(said))
 
 
 def test_a_token_that_others_can_read_becomes_its_owners(user_dir: Path) -> None:
@@ -183,7 +180,7 @@ def test_a_head_that_does_not_start_keeps_nothing_running(
     record = file.read()
     assert record is not None and list(record.nodes) == ["m2"]
     assert not (two[1].user_dir / "ray-nodes" / "m2" / "node.json").exists()
-    with pytest.raises(UsageError, match="already, with head m2"):
+    with pytest.raises(UsageError, match="is already running, with head m2"):
         cluster.up(file, machines, replace(options, head="m1"))
     with pytest.raises(UsageError, match="head m3 is not among the machines m1, m2"):
         cluster.up(file, machines, replace(options, head="m3"))
@@ -195,7 +192,7 @@ def test_a_node_of_another_cluster_is_left_alone(
     monkeypatch.setenv("PYTHONPATH", str(ssh_folder / "stand_in"))
     ours = {**asdict(NodeRequest("m1", "ours", "t", port=free_port())), "do": "start"}
     assert not node.answer(ours)["already"] and node.answer(ours)["already"]
-    with pytest.raises(SkipjackError, match=r"another cluster \(.*; skipjack fleet down where"):
+    with pytest.raises(SkipjackError, match=r"another cluster already \(.*; end it with skipjack"):
         node.answer({**ours, "cluster": "theirs"})
     assert node.answer({**ours, "cluster": "theirs", "do": "stop"}) == {"ended": False}
     assert node.answer({**ours, "do": "status"})["up"]

@@ -47,7 +47,7 @@ def test_machines_are_added_listed_disabled_and_removed(user_dir: Path) -> None:
     assert "gpu7 (10.0.0.7) is registered" in good(*ADD, "--remarks", "by the door")
     error, _ = bad(*ADD)
     assert isinstance(error, UsageError) and "add --replace" in str(error)
-    assert "registered anew" in good(*ADD, "--port", "2222", "--replace")
+    assert "registered again" in good(*ADD, "--port", "2222", "--replace")
     good("machine", "add", "cpu1", "--host", "c", "-a", "znver4", "-n", "1")
     assert good("machine", "disable", "gpu7", "--reason", "new fans") == "gpu7 is disabled\n"
     shown = good("machine", "list", "-a", "gfx908", "-n", "120")
@@ -61,7 +61,7 @@ def test_machines_are_added_listed_disabled_and_removed(user_dir: Path) -> None:
     details = good("machine", "show", "gpu7")
     assert "gfx908/120" in details and "no, disabled by " in details and ": new fans" in details
     error, _ = bad("machine", "exec", "true", "--machine", "gpu7")
-    assert str(error) == "gpu7 is disabled; skipjack machine enable gpu7 first"
+    assert str(error) == "gpu7 is disabled; run skipjack machine enable gpu7 first"
     error, _ = bad("machine", "show", "gpu77")
     assert "did you mean gpu7?" in str(error)
     assert good("machine", "enable", "gpu7") == "gpu7 is enabled\n"
@@ -126,7 +126,7 @@ def test_ctrl_c_of_up_says_what_runs_on(user_dir: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr("skipjack.fleet.machines.cluster.up", interrupted)
     good("machine", "add", "a", "--host", "h")
-    assert "runs on; skipjack fleet down ends it" in call("fleet", "up").output
+    assert "keep running; skipjack fleet down stops them" in call("fleet", "up").output
 
 
 def test_check_and_fleet_go_over_ssh(
@@ -135,7 +135,7 @@ def test_check_and_fleet_go_over_ssh(
     good("machine", "add", *two[0].options)
     good("machine", "add", "gpu7", "--host", "127.0.0.1", "--port", "1")
     error, text = bad("machine", "check", "m1", "gpu7")
-    assert str(error) == "1 of 2 machines is not fit: gpu7"
+    assert str(error) == "1 of 2 machines is not ready: gpu7"
     assert "gpu7: reachable: gpu7 (127.0.0.1 port 1) refuses connections" in text
     good("machine", "disable", "gpu7")
     port, file = str(free_port()), tmp_path / "address"

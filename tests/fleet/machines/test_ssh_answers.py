@@ -13,11 +13,11 @@ import pytest
 from loopback_ssh import Sshd, make_key
 
 from skipjack.errors import UsageError
-from skipjack.fleet.machines import output
-from skipjack.fleet.machines.client import command_line
-from skipjack.fleet.machines.registration import Registration
-from skipjack.fleet.machines.ssh import Answer, Line, run_everywhere, run_on
-from skipjack.interrupt import ends_interrupt
+from skipjack.fleet.machines import OutputLine, SshResult, run_everywhere, ssh
+from skipjack.fleet.machines.ssh import run_on
+from skipjack.fleet.machines.ssh_client import command_line
+from skipjack.fleet.model import Registration
+from skipjack.interrupt import signals_as_interrupt
 from skipjack.testing.servers import free_port
 
 
@@ -30,43 +30,43 @@ def test_an_answer_has_both_outputs_the_exit_code_and_what_was_sent(two: list[Ss
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_what_would_end_us_is_ctrl_c_unless_somebody_handles_it(number: int) -> None:
-    with ends_interrupt(), pytest.raises(KeyboardInterrupt):
+    with signals_as_interrupt(), pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), number)
     assert signal.getsignal(number) is signal.SIG_DFL
     signal.signal(number, signal.SIG_IGN)
     try:
-        with ends_interrupt():
+        with signals_as_interrupt():
             os.kill(os.getpid(), number)
     finally:
         signal.signal(number, signal.SIG_DFL)
 
 
 def test_machines_answer_at_once_and_in_order_and_say_lines_as_they_come(two: list[Sshd]) -> None:
-    heard: list[Line] = []
+    running_logs: list[OutputLine] = []
     # Each waits for the other one's file: one after the other they would never end.
     command = (
         "touch $SKIPJACK_LOCK_DIR/@${SSH_CONNECTION##* }; "
         "until [ $(ls $SKIPJACK_LOCK_DIR/@* | wc -l) = 2 ]; do sleep 0.01; done; echo a; printf b"
     )
     machines = [server.registration() for server in two]
-    answers = run_everywhere(machines, command, timeout_s=20, observer=heard.append)
+    answers = run_everywhere(machines, command, timeout_s=20, observer=running_logs.append)
     assert [(one.machine, one.stdout) for one in answers] == [("m1", "a\nb"), ("m2", "a\nb")]
-    assert [line for line in heard if line.machine == "m2"] == [
-        Line("m2", "stdout", "a"),
-        Line("m2", "stdout", "b"),
+    assert [line for line in running_logs if line.machine == "m2"] == [
+        OutputLine("m2", "stdout", "a"),
+        OutputLine("m2", "stdout", "b"),
     ]
 
 
 def test_what_is_no_text_and_what_is_too_long_does_no_harm(
     two: list[Sshd], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(output, "KEPT_BYTES", 2000)
+    monkeypatch.setattr(ssh, "KEPT_BYTES", 2000)
     command = "printf '\\377first'; head -c 300000 /dev/zero | tr '\\0' x; printf last"
-    heard: list[Line] = []
-    answer = run_on(two[0].registration(), command, observer=heard.append)
+    running_logs: list[OutputLine] = []
+    answer = run_on(two[0].registration(), command, observer=running_logs.append)
     assert answer.stdout.startswith("\ufffdfirst") and answer.stdout.endswith("last")
     assert "298010 bytes were left out" in answer.stdout and len(answer.stdout) < 2100
-    assert sum(len(line.text) for line in heard) == 300010
+    assert sum(len(line.text) for line in running_logs) == 300010
 
 
 def test_a_command_that_begins_with_a_dash_is_no_option_of_ssh(
@@ -93,7 +93,7 @@ def test_an_alias_of_the_configuration_may_have_a_port_of_its_own(
     (tmp_path / "config").write_text(alias + kept)
     monkeypatch.setenv("SKIPJACK_SSH_CONFIG", str(tmp_path / "config"))
     assert run_on(Registration("m", "far"), "true").ok
-    # A port that was said is meant, though it be the usual one.
+    # An explicit port is used even if it is the default one.
     said = Registration("m", "far", 22)
     assert (said.place, Registration("m", "far").place) == ("m (far port 22)", "m (far)")
     line = command_line(said, "true", log=tmp_path / "log", connect_s=1)
@@ -112,7 +112,7 @@ def test_a_host_that_accepts_and_says_nothing(two: list[Sshd]) -> None:
 
 
 def test_a_name_that_nobody_knows(two: list[Sshd]) -> None:
-    assert "no host is known as gpu7.invalid" in why(Registration("gpu7", "gpu7.invalid"))
+    assert "the host gpu7.invalid is unknown" in why(Registration("gpu7", "gpu7.invalid"))
 
 
 def test_a_configuration_that_ssh_does_not_take(
@@ -128,7 +128,7 @@ def test_a_key_that_is_not_authorized(two: list[Sshd]) -> None:
     kept = keys.read_text()
     keys.write_text("")
     try:
-        assert "lets nobody in with the keys at hand" in why(two[0].registration())
+        assert "accepts none of your keys" in why(two[0].registration())
     finally:
         keys.write_text(kept)
 
@@ -161,12 +161,12 @@ def test_a_host_key_that_changed_is_refused_always_and_can_be_repaired(
 
 def test_a_command_that_takes_too_long_loses_its_ssh(two: list[Sshd]) -> None:
     answer = run_on(two[0].registration(), "echo begun; sleep 7", timeout_s=2)
-    assert answer.stdout == "begun\n" and "was not done within 2 s" in answer.failure
+    assert answer.stdout == "begun\n" and "did not finish within 2 s" in answer.failure
     assert not _clients()
 
 
 def test_an_interruption_ends_all(two: list[Sshd]) -> None:
-    def press_ctrl_c(line: Line) -> None:
+    def press_ctrl_c(line: OutputLine) -> None:
         raise KeyboardInterrupt
 
     machines = [server.registration() for server in two]
@@ -176,7 +176,7 @@ def test_an_interruption_ends_all(two: list[Sshd]) -> None:
 
 
 def test_a_command_may_exit_with_what_ssh_fails_with(two: list[Sshd]) -> None:
-    answer: Answer = run_on(two[0].registration(), "echo said; exit 255")
+    answer: SshResult = run_on(two[0].registration(), "echo said; exit 255")
     assert answer.stdout == "said\n" and "or the command itself exited with 255" in answer.failure
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from promoted import FDB, find_record
 
-from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.store import Store
+from skipjack.fleet.store import Store, open_store
 from skipjack.interop.miopen import write_text_db
 
 

@@ -9,13 +9,9 @@ from typing import Any
 
 from sqlalchemy import func, select, update
 
-from skipjack.fleet.records import Label, Plan
-from skipjack.fleet.states import State
-from skipjack.fleet.store.claims.artifacts import Fetched
-from skipjack.fleet.store.jobs.problems import NewProblem
-from skipjack.fleet.store.jobs.verdicts import JobVerdict
+from skipjack.fleet.model import JobPlan, JobState, Label
+from skipjack.fleet.store import FetchedArtifacts, JobVerdict, NewProblem, Store
 from skipjack.fleet.store.schema import tables
-from skipjack.fleet.store.store import Store
 
 CONV = "conv2d:n4c16h14w14k16y3x3p1q1:f32:NCHW:fwd"
 CONV_KEY = "16-14-14-3x3-16-14-14-4-1x1-1x1-1x1-0-NCHW-FP32-F"
@@ -30,7 +26,7 @@ def row(solver: str, time_ns: float | None, /, **more: Any) -> dict[str, Any]:
     return {"solver": solver, "status": status, "time_ns": time_ns, **known, **more}
 
 
-def verdict(plan: Plan, result: dict[str, Any], job: int = 1) -> JobVerdict:
+def verdict(plan: JobPlan, result: dict[str, Any], job: int = 1) -> JobVerdict:
     at = (job, plan.problem, plan.device, plan.solver)
     return JobVerdict(*at, result, "tools 1", "2026-11-15", "", plan.kind, plan.driver)
 
@@ -45,10 +41,10 @@ class Verdicts:
     def verdicts(self, label: str, device: str | None = None) -> Iterator[JobVerdict]:
         return (one for one in self._verdicts if device in (None, one.device))
 
-    def artifacts(self, digests: Iterable[str]) -> Fetched:
+    def artifacts(self, digests: Iterable[str]) -> FetchedArtifacts:
         asked = list(digests)
         whole = {one: self._code[one] for one in asked if one in self._code}
-        return Fetched(whole, {one: "is gone" for one in asked if one not in whole})
+        return FetchedArtifacts(whole, {one: "is gone" for one in asked if one not in whole})
 
 
 def digest(data: bytes) -> str:
@@ -57,21 +53,21 @@ def digest(data: bytes) -> str:
 
 def add_job(
     store: Store,
-    plan: Plan,
+    plan: JobPlan,
     result: dict[str, Any] | None = None,
-    state: State | None = None,
+    state: JobState | None = None,
     label: str = "L",
 ) -> None:
     """A job of the label in its state: evaluated if it has a result."""
     store.problems.add([NewProblem(plan.problem, plan.problem.partition(":")[0])], "t")
     store.jobs.add(Label(label, "ann", image="img:6.2", ticket="T-1"), [plan])
-    reached = state or (State.EVALUATED if result is not None else State.NEW)
+    reached = state or (JobState.EVALUATED if result is not None else JobState.NEW)
     values: dict[str, Any] = {"state": str(reached), "toolchain": "tools 1"}
     if result is not None:
         values["result"] = json.dumps(result)
-    if reached is State.ERROR:
+    if reached is JobState.ERROR:
         values |= {"stage": "build", "reason": "it broke"}
-    if reached is State.ABORTED:
+    if reached is JobState.ABORTED:
         values["resume"] = "new"
     with store.database.engine.begin() as connection:
         last = connection.execute(select(func.max(tables.jobs.c.id))).scalar_one()

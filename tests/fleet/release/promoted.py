@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from skipjack.fleet.release.formats import Contents, ReleaseFile
-from skipjack.fleet.release.promote.merging import Rule
-from skipjack.fleet.release.promote.promoting import Promoted, Release, promote
-from skipjack.interop.miopen import Item, Record, write_text_db
+from skipjack.fleet.release.formats import Contents, MergeRule, ReleaseFile
+from skipjack.fleet.release.promote import Promoted, promote
+from skipjack.fleet.release.promote.promotion import Release
+from skipjack.interop.miopen import DatabaseRecord, RecordItem, write_text_db
 
 FDB = "gfx90878.HIP.fdb.txt"
 PDB = "gfx90878.db.txt"
@@ -21,18 +21,20 @@ def key(channels: int) -> str:
     return f"{channels}-28-28-3x3-256-28-28-64-1x1-1x1-1x1-0-NCHW-FP32-F"
 
 
-def find_record(channels: int, **times: float) -> Record:
-    items = [Item(name, f"{time:g},0,{ALGORITHM}") for name, time in times.items()]
-    return Record(key(channels), items)
+def find_record(channels: int, **times: float) -> DatabaseRecord:
+    items = [RecordItem(name, f"{time:g},0,{ALGORITHM}") for name, time in times.items()]
+    return DatabaseRecord(key(channels), items)
 
 
-def contents(name: str, *records: Record) -> Contents:
+def contents(name: str, *records: DatabaseRecord) -> Contents:
     kind = "find-db" if "fdb" in name else "perf-db"
     file = ReleaseFile(DEVICE, lambda _: name, lambda path, _: write_text_db(path, records))
     return Contents(kind, "miopen", (file,))
 
 
-def put(into: Path, *parts: Contents, rule: Rule = Rule.REPLACE_KEYS, label: str = "L") -> Promoted:
+def put(
+    into: Path, *parts: Contents, rule: MergeRule = MergeRule.REPLACE_KEYS, label: str = "L"
+) -> Promoted:
     return promote(Release(label, parts, rule), into)
 
 
@@ -41,8 +43,8 @@ def tree(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
 
 
-def params(number: int) -> Record:
-    return Record(PERF_KEY, [Item("New", str(number))])
+def params(number: int) -> DatabaseRecord:
+    return DatabaseRecord(PERF_KEY, [RecordItem("New", str(number))])
 
 
 def both() -> Release:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skipjack.fleet.release.results.algorithms import family_of
+from skipjack.fleet.release.results.ranking_sources import family_of
 from skipjack.solvers import names
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from skipjack.bank import Bank, BankEntry
-from skipjack.fleet.release.results import bank_entries
-from skipjack.fleet.release.results.bank_entries import entries_of
+from skipjack.fleet.release.results import ranking_sources
+from skipjack.fleet.release.results.ranking_sources import entries_of
 from skipjack.native import cpu
 
 
@@ -49,13 +49,13 @@ def test_of_two_widths_the_larger_is_exported_and_the_other_named(
     (sentence,) = caplog.messages
     assert sentence == (
         "2 entries of elsewhere/1 (256-bit) are left out: "
-        "the file is for the 512-bit one of this name"
+        "the file is for the 512-bit device of this name"
     )
 
 
 def test_the_width_of_this_machine_goes_first(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
     here = replace(cpu.detect(), arch="elsewhere", vector_bytes=32)
-    monkeypatch.setattr(bank_entries, "here", lambda: [here])
+    monkeypatch.setattr(ranking_sources, "local_devices", lambda: [here])
     assert kept(bank) == {"cpu:elsewhere/1:32", "cpu:elsewhere/1:None", "cpu:haswell/1:32"}
 
 

@@ -7,26 +7,27 @@ import math
 import pytest
 
 from skipjack.errors import UsageError
-from skipjack.fleet.release.compare.comparing import CompareOptions, compare
-from skipjack.fleet.release.compare.gates import Gate, parse_percent
-from skipjack.fleet.release.compare.sides import Side
-from skipjack.fleet.release.compare.verdicts import (
-    Compared,
+from skipjack.fleet.release.compare import (
+    CompareOptions,
+    ComparisonOutcome,
+    Gate,
     Margin,
-    Subject,
-    Timing,
-    Verdict,
-    judge,
+    ProblemComparison,
+    Side,
+    WinnerTiming,
+    compare,
+    parse_percent,
 )
-from skipjack.fleet.release.results.found import FoundProblem, RankedEntry
+from skipjack.fleet.release.compare.comparison import ComparedProblem, compare_timings
+from skipjack.fleet.release.results import FoundProblem, RankedEntry
 
 DEVICE = "gfx908/120"
-SUBJECT = Subject("matmul:8x8x8:f32", None, DEVICE)
+SUBJECT = ComparedProblem("matmul:8x8x8:f32", None, DEVICE)
 
 
-def judged(new_ns: float, old_ns: float, spread: float | None = 0.0) -> Compared:
-    new, old = Timing("a", new_ns, spread, 9), Timing("b", old_ns, spread, 9)
-    return judge(SUBJECT, new, old, Margin())
+def judged(new_ns: float, old_ns: float, spread: float | None = 0.0) -> ProblemComparison:
+    new, old = WinnerTiming("a", new_ns, spread, 9), WinnerTiming("b", old_ns, spread, 9)
+    return compare_timings(SUBJECT, new, old, Margin())
 
 
 def found(name: str, device: str = DEVICE, /, **times: float) -> FoundProblem:
@@ -41,27 +42,27 @@ def side(*problems: FoundProblem, absent: dict[tuple[str, str], str] | None = No
 @pytest.mark.parametrize(
     ("new_ns", "old_ns", "spread", "verdict"),
     [
-        (100.0, 102.0, 0.0, Verdict.FASTER),
-        (100.0, 100.9, 0.0, Verdict.EQUAL),  # below the minimum effect
-        (102.0, 100.0, 0.0, Verdict.SLOWER),
-        (100.0, 106.0, 0.05, Verdict.EQUAL),  # both spreads together are 7 %
-        (100.0, 108.0, 0.05, Verdict.FASTER),
-        (100.0, 104.0, None, Verdict.EQUAL),  # a spread that is not known is assumed
-        (105.0, 100.0, None, Verdict.SLOWER),
-        (100.0, 104.0, math.nan, Verdict.EQUAL),
+        (100.0, 102.0, 0.0, ComparisonOutcome.FASTER),
+        (100.0, 100.9, 0.0, ComparisonOutcome.EQUAL),  # below the minimum effect
+        (102.0, 100.0, 0.0, ComparisonOutcome.SLOWER),
+        (100.0, 106.0, 0.05, ComparisonOutcome.EQUAL),  # both spreads together are 7 %
+        (100.0, 108.0, 0.05, ComparisonOutcome.FASTER),
+        (100.0, 104.0, None, ComparisonOutcome.EQUAL),  # a spread that is not known is assumed
+        (105.0, 100.0, None, ComparisonOutcome.SLOWER),
+        (100.0, 104.0, math.nan, ComparisonOutcome.EQUAL),
     ],
 )
 def test_a_difference_counts_beyond_both_spreads_and_a_minimum(
-    new_ns: float, old_ns: float, spread: float | None, verdict: Verdict
+    new_ns: float, old_ns: float, spread: float | None, verdict: ComparisonOutcome
 ) -> None:
     assert judged(new_ns, old_ns, spread).verdict is verdict
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
 def test_impossible_times_are_excluded_with_a_reason(bad: float) -> None:
-    assert judged(bad, 100.0).verdict is Verdict.IMPOSSIBLE
+    assert judged(bad, 100.0).verdict is ComparisonOutcome.IMPOSSIBLE
     against = judged(100.0, bad)
-    assert against.verdict is Verdict.IMPOSSIBLE
+    assert against.verdict is ComparisonOutcome.IMPOSSIBLE
     assert against.gain is None
     assert "baseline" in against.reason
 
@@ -69,7 +70,7 @@ def test_impossible_times_are_excluded_with_a_reason(bad: float) -> None:
 def test_a_record_with_one_impossible_time_does_not_fall_back_to_its_second() -> None:
     new, old = side(found("p", a=50.0)), side(found("p", GemmFwd=0.0, b=100.0))
     (one,) = compare(new, old).problems
-    assert one.verdict is Verdict.IMPOSSIBLE
+    assert one.verdict is ComparisonOutcome.IMPOSSIBLE
 
 
 def test_winners_are_the_fastest_whatever_their_order() -> None:
@@ -79,7 +80,7 @@ def test_winners_are_the_fastest_whatever_their_order() -> None:
     assert one.new and one.old
     assert (one.new.solver, one.old.solver) == ("b", "a")
     assert one.winner_changed
-    assert one.verdict is Verdict.EQUAL
+    assert one.verdict is ComparisonOutcome.EQUAL
 
 
 def test_means_of_same_and_changed_winners_are_separate() -> None:
@@ -100,10 +101,10 @@ def test_missing_problems_say_why() -> None:
     old = side(found("p", a=1.0), found("r", a=1.0))
     said = {one.problem: (one.verdict, one.reason) for one in compare(new, old).problems}
     assert said == {
-        "p": (Verdict.MISSING, "failed: no memory"),
-        "q": (Verdict.ADDED, "not in side"),
-        "r": (Verdict.MISSING, "not in side"),
-        "x": (Verdict.NEITHER, "not applicable: f64"),
+        "p": (ComparisonOutcome.MISSING, "failed: no memory"),
+        "q": (ComparisonOutcome.ADDED, "not in side"),
+        "r": (ComparisonOutcome.MISSING, "not in side"),
+        "x": (ComparisonOutcome.NEITHER, "not applicable: f64"),
     }
 
 
@@ -131,17 +132,17 @@ def test_devices_of_one_side_alone_are_left_out() -> None:
 def test_times_can_be_compared_as_multiples_of_a_library_beside_them() -> None:
     # The new session's machine is twice as slow; the kernel is not.
     new, old = side(found("p", a=100.0, cblas=200.0)), side(found("p", a=50.0, cblas=100.0))
-    assert compare(new, old).count(Verdict.SLOWER) == 1
+    assert compare(new, old).count(ComparisonOutcome.SLOWER) == 1
     relative = CompareOptions(relative_to="cblas")
-    assert compare(new, old, relative).count(Verdict.EQUAL) == 1
+    assert compare(new, old, relative).count(ComparisonOutcome.EQUAL) == 1
     without = side(found("p", a=50.0))
-    assert compare(new, without, relative).count(Verdict.UNRELATED) == 1
+    assert compare(new, without, relative).count(ComparisonOutcome.UNRELATED) == 1
 
 
 def test_relative_times_need_the_library_on_both_sides() -> None:
     new, old = side(found("p", a=1.0)), side(found("p", a=50.0))
     relative = CompareOptions(relative_to="cblas")
-    assert compare(new, old, relative).count(Verdict.UNRELATED) == 1
+    assert compare(new, old, relative).count(ComparisonOutcome.UNRELATED) == 1
 
 
 def test_the_gate_asks_for_slowness_beyond_doubt() -> None:
@@ -182,7 +183,7 @@ def test_what_is_at_the_limit_passes_and_what_is_just_above_shows_it(gate: Gate)
 def test_no_gate_passes_a_new_time_that_cannot_be(gate: Gate, bad: float) -> None:
     old = side(found("p", a=100.0), found("q", a=100.0))
     failure = gate.failure(compare(side(found("p", a=bad), found("q", a=100.0)), old))
-    assert failure.startswith("1 problem has a new time that cannot be (first: p, the new time")
+    assert failure.startswith("1 problem has an impossible new time (first: p, the new time")
     worse = side(found("p", a=bad), found("q", a=100.0))
     assert not gate.failure(compare(worse, worse))  # nothing was known before
     assert not Gate().failure(compare(worse, old))
@@ -200,7 +201,7 @@ def test_a_device_of_the_baseline_that_is_gone_is_missing() -> None:
 
 def test_a_gate_does_not_pass_where_nothing_was_compared() -> None:
     nothing = compare(side(found("p", a=1.0)), side(found("q", a=1.0)))
-    assert "nothing was compared" in Gate(slower=0.02).failure(nothing)
+    assert "no problem was compared" in Gate(slower=0.02).failure(nothing)
     assert Gate().failure(nothing) == ""
 
 

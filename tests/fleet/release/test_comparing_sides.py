@@ -14,12 +14,11 @@ from made_up import CONV, CONV_KEY, CPU, MATMUL, add_job, row
 from skipjack.bank import Bank, BankEntry
 from skipjack.cli.main import app
 from skipjack.errors import CorruptFileError, SkipjackError, UsageError
-from skipjack.fleet.records import JobKind, Plan
-from skipjack.fleet.release.compare.naming_sides import SideReader
-from skipjack.fleet.release.compare.sides import Side, side_of_label, side_of_path
-from skipjack.fleet.states import State
-from skipjack.fleet.store.store import Store
-from skipjack.interop.miopen.json_format import line_of, record_of
+from skipjack.fleet.model import JobKind, JobPlan, JobState
+from skipjack.fleet.release.compare import Side, SideReader, side_of_path
+from skipjack.fleet.release.compare.sides import side_of_label
+from skipjack.fleet.store import Store
+from skipjack.interop.miopen import line_of, record_of
 from skipjack.settings import load_settings
 
 REAL = Path(__file__).resolve().parents[4] / "shared" / "data" / "miopen"
@@ -30,7 +29,7 @@ OTHER_KEY = CONV_KEY.replace("-4-1x1", "-8-1x1")
 
 def add_find(store: Store, problem: str = CONV, label: str = "L", **times: float) -> None:
     ranking = [row(solver, ns) for solver, ns in times.items()]
-    add_job(store, Plan(problem, CPU, kind=JobKind.FIND), {"solvers": ranking}, label=label)
+    add_job(store, JobPlan(problem, CPU, kind=JobKind.FIND), {"solvers": ranking}, label=label)
 
 
 def write_db(path: Path, *records: tuple[str, str, float]) -> Path:
@@ -81,8 +80,8 @@ def test_a_label_is_compared_with_a_find_db_by_its_keys(
 
 def test_a_label_without_finds_is_compared_by_its_tunings(shelf: Store) -> None:
     result = {"solver": "nest", "time_ns": 90.0, "spread": 0.01, "vendors_ns": {"mkl": 80.0}}
-    add_job(shelf, Plan(MATMUL, CPU), result)
-    add_job(shelf, Plan(MATMUL, CPU, "rows"), {"solver": "rows", "time_ns": 70.0})
+    add_job(shelf, JobPlan(MATMUL, CPU), result)
+    add_job(shelf, JobPlan(MATMUL, CPU, "rows"), {"solver": "rows", "time_ns": 70.0})
     side = side_of_label(shelf, "L")
     assert side.what == "tunings"
     (found,) = side.found.values()
@@ -92,9 +91,9 @@ def test_a_label_without_finds_is_compared_by_its_tunings(shelf: Store) -> None:
 def test_problems_without_a_result_say_why(shelf: Store) -> None:
     add_find(shelf, nest=1.0)
     conv = CONV.replace("n4", "n8")
-    add_job(shelf, Plan(conv, CPU, kind=JobKind.FIND), state=State.ERROR)
-    add_job(shelf, Plan(MATMUL, CPU, kind=JobKind.FIND))
-    add_job(shelf, Plan("sum:8x8:f32", CPU, kind=JobKind.FIND), {"solvers": []})
+    add_job(shelf, JobPlan(conv, CPU, kind=JobKind.FIND), state=JobState.ERROR)
+    add_job(shelf, JobPlan(MATMUL, CPU, kind=JobKind.FIND))
+    add_job(shelf, JobPlan("sum:8x8:f32", CPU, kind=JobKind.FIND), {"solvers": []})
     absent = side_of_label(shelf, "L").absent
     assert absent == {
         (OTHER_KEY, CPU): "failed: it broke",
@@ -105,8 +104,8 @@ def test_problems_without_a_result_say_why(shelf: Store) -> None:
 
 def test_a_problem_that_was_tuned_but_not_found_says_so(shelf: Store) -> None:
     add_find(shelf, nest=1.0)
-    add_job(shelf, Plan(MATMUL, CPU), {"solver": "nest", "time_ns": 1.0, "config": {}})
-    add_job(shelf, Plan(CONV, CPU), {"solver": "nest", "time_ns": 1.0, "config": {}})
+    add_job(shelf, JobPlan(MATMUL, CPU), {"solver": "nest", "time_ns": 1.0, "config": {}})
+    add_job(shelf, JobPlan(CONV, CPU), {"solver": "nest", "time_ns": 1.0, "config": {}})
     side = side_of_label(shelf, "L")
     assert side.absent == {(MATMUL, CPU): "tuned, but not found: skipjack run -l L --find"}
     assert side.what == "finds"
@@ -141,7 +140,7 @@ def test_the_gate_ends_with_one_sentence(shelf: Store, here: Path) -> None:
     assert error.value.exit_code == 1
     with pytest.raises(SkipjackError, match="geometric mean is 25 % slower"):
         compare("L", "--against", FILE, "--fail-if-mean-slower", "1%")
-    with pytest.raises(UsageError, match="takes a percentage"):
+    with pytest.raises(UsageError, match="write a percentage"):
         compare("L", "--against", FILE, "--fail-if-slower", "2")
 
 
@@ -180,10 +179,10 @@ def test_of_a_key_that_is_there_twice_the_first_counts(here: Path) -> None:
 
 def test_what_is_no_find_db_is_refused(here: Path) -> None:
     (here / FILE).write_text("a=b:c\nd=e:f\n")
-    with pytest.raises(CorruptFileError, match="is no find-db: 2 of its 2 lines"):
+    with pytest.raises(CorruptFileError, match="is not a find-db: 2 of its 2 lines"):
         side_of_path(here / FILE)
     (here / "gfx908_60.db.txt").write_text("a=b:c\n")
-    with pytest.raises(UsageError, match="no find-db, so it has no times"):
+    with pytest.raises(UsageError, match="not a find-db, so it has no times"):
         side_of_path(here / "gfx908_60.db.txt")
 
 
@@ -194,7 +193,7 @@ def test_a_directory_gives_one_file_for_each_device(here: Path) -> None:
     side = side_of_path(here)
     assert side.devices == ("gfx908/120", "gfx90a/104")
     assert {found.ranking[0].solver for found in side.found.values()} == {"A", "C"}
-    with pytest.raises(UsageError, match="has nothing of gfx942/304"):
+    with pytest.raises(UsageError, match="has no results for gfx942/304"):
         side_of_path(here, "gfx942/304")
     other = side_of_path(here, "gfx908/120", form="miopen", backend="OpenCL")
     assert [found.ranking[0].solver for found in other.found.values()] == ["B"]
@@ -212,12 +211,12 @@ def test_packed_files_of_a_directory_count_where_there_is_no_other(
     assert solvers == {CPU: "A", "gfx908/120": "P"}
     compare("./", "--against", "./")
     names = f"{FILE}.bz2, znver4_1.OpenCL.fdb.txt"
-    assert f"where another of the same device counts: {names}" in capsys.readouterr().out
+    assert f"as it has another file for the device: {names}" in capsys.readouterr().out
 
 
 def test_a_file_whose_name_says_no_device_needs_one(here: Path) -> None:
     write_db(here / "mine.txt", (CONV_KEY, "A", 1.0))
-    with pytest.raises(UsageError, match="does not say which device"):
+    with pytest.raises(UsageError, match="does not contain its device"):
         side_of_path(here / "mine.txt")
     assert side_of_path(here / "mine.txt", CPU).devices == (CPU,)
 
@@ -227,7 +226,7 @@ def test_a_word_that_is_a_label_and_a_file_must_be_said(shelf: Store, here: Path
     assert read("L").what == "finds"
     (here / "L").mkdir()
     write_db(here / "L" / FILE, (CONV_KEY, "A", 1.0))
-    with pytest.raises(UsageError, match="both a label and a file; say label:L or file:L"):
+    with pytest.raises(UsageError, match="both a label and a file; write label:L or file:L"):
         read("L")
     assert read("label:L").what == "finds"
     assert read("file:L").what == read("L/").what == "file"
@@ -236,15 +235,15 @@ def test_a_word_that_is_a_label_and_a_file_must_be_said(shelf: Store, here: Path
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("LL", "no label 'LL' and no file of that name; of the labels, did you mean L"),
-        ("x.fdb.txt", "no file or directory x.fdb.txt"),
+        ("LL", "no label and no file is named 'LL'; of the labels, did you mean L"),
+        ("x.fdb.txt", "the file or directory x.fdb.txt does not exist"),
         ("bank", "the bank has no ranking"),
         ("empty", "label empty has no finished job with a result"),
     ],
 )
 def test_what_is_not_there_is_said_in_one_sentence(shelf: Store, text: str, said: str) -> None:
     add_find(shelf, nest=1.0)
-    add_job(shelf, Plan(CONV, CPU, kind=JobKind.FIND), label="empty")
+    add_job(shelf, JobPlan(CONV, CPU, kind=JobKind.FIND), label="empty")
     with pytest.raises(UsageError, match=said):
         read(text)
 

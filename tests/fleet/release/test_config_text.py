@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skipjack.core.config import Config
+from skipjack.core import Config
 from skipjack.errors import UsageError
-from skipjack.fleet.release.results.config_text import config_of, params_of
+from skipjack.fleet.release.results import config_of, params_of
 
 SCALARS = st.one_of(
     st.booleans(),
@@ -53,5 +53,5 @@ def test_what_json_has_besides_is_kept() -> None:
 
 @pytest.mark.parametrize("params", ["1,8,16", "rows~1,rows~2", "x~![1", "rows"])
 def test_what_others_wrote_is_refused(params: str) -> None:
-    with pytest.raises(UsageError, match="no config of Skipjack"):
+    with pytest.raises(UsageError, match="not a config of Skipjack"):
         config_of(params)

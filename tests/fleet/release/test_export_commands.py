@@ -12,10 +12,9 @@ from typer.testing import CliRunner
 
 from skipjack.cli.main import app
 from skipjack.errors import UsageError
-from skipjack.fleet.records import JobKind, Plan
-from skipjack.fleet.release.results.sources import found_in_file, found_in_label
-from skipjack.fleet.states import State
-from skipjack.fleet.store.store import Store
+from skipjack.fleet.model import JobKind, JobPlan, JobState
+from skipjack.fleet.release.results import found_in_file, found_in_label
+from skipjack.fleet.store import Store
 from skipjack.interop.miopen import read_perf_sqlite
 from skipjack.interop.miopen.perf_sqlite import perf_devices
 
@@ -46,8 +45,10 @@ def export(shelf: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 def found(shelf: Store) -> Store:
     """Rankings for two devices, and a job that nobody can do."""
     for key, device in ((CONV, CPU), (CONV, GPU), (MATMUL, CPU)):
-        add_job(shelf, Plan(key, device, kind=JobKind.FIND), RANKING)
-    add_job(shelf, Plan("matmul:1x1x1:f32", CPU, kind=JobKind.FIND), state=State.NOT_APPLICABLE)
+        add_job(shelf, JobPlan(key, device, kind=JobKind.FIND), RANKING)
+    add_job(
+        shelf, JobPlan("matmul:1x1x1:f32", CPU, kind=JobKind.FIND), state=JobState.NOT_APPLICABLE
+    )
     return shelf
 
 
@@ -110,19 +111,19 @@ def test_one_file_for_all_devices(export: Export, found: Store) -> None:
 
 
 def test_unfinished_jobs_stop_it_unless_a_part_will_do(export: Export, found: Store) -> None:
-    add_job(found, Plan("matmul:2x2x2:f32", CPU, kind=JobKind.FIND))
-    with pytest.raises(UsageError, match="1 of 5 find jobs that are not done"):
+    add_job(found, JobPlan("matmul:2x2x2:f32", CPU, kind=JobKind.FIND))
+    with pytest.raises(UsageError, match="1 of 5 find jobs that are not finished"):
         export("find-db", "-l", "L", "-o", "out")
     assert not Path("out").exists()
     assert "left out: 1 job not done" in export("find-db", "-l", "L", "-o", "out", "--partial")
 
 
 def test_finds_alone_make_a_perf_db_if_no_tuning_was_begun(export: Export, found: Store) -> None:
-    add_job(found, Plan(CONV, CPU))
+    add_job(found, JobPlan(CONV, CPU))
     said = export("perf-db", "-l", "L", "-o", "out", "--device", CPU)
-    assert "1 tuning job was never begun: configs are those that finds ranked" in said
-    add_job(found, Plan(MATMUL, CPU), {"solver": "nest", "time_ns": 1.0, "config": {}})
-    with pytest.raises(UsageError, match="1 of 5 jobs that are not done"):
+    assert "1 tuning job was never started: configs are those that finds ranked" in said
+    add_job(found, JobPlan(MATMUL, CPU), {"solver": "nest", "time_ns": 1.0, "config": {}})
+    with pytest.raises(UsageError, match="1 of 5 jobs that are not finished"):
         export("perf-db", "-l", "L", "-o", "out", "--device", CPU)
 
 
@@ -150,22 +151,22 @@ def test_a_bank_without_anything_has_nothing_to_export(export: Export) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("perf-db", "-o", "out", "--sqlite"), "for --format miopen"),
+        (("perf-db", "-o", "out", "--sqlite"), "requires --format miopen"),
         (("perf-db",), "give -o DIRECTORY, or --one-file"),
-        (("perf-db", "--one-file", "miopen.txt"), "database of SQLite; name it miopen.db"),
-        (("perf-db", "--one-file", "gfx90878.db"), "the name of one device's database"),
+        (("perf-db", "--one-file", "miopen.txt"), "SQLite database; name it miopen.db"),
+        (("perf-db", "--one-file", "gfx90878.db"), "the name of the database of one device"),
         (("perf-db", "--one-file", "miopen.db", "--user", "-l", "L"), "user database holds one"),
         (("find-db", "-o", "out", "--partial"), "give -l as well"),
-        (("find-db", "-o", "out", "--release", ""), "--release needs the name"),
-        (("find-db", "-o", "out", "--release", " "), "no name of a release"),
+        (("find-db", "-o", "out", "--release", ""), "--release is empty; name a release"),
+        (("find-db", "-o", "out", "--release", " "), "not a valid name of a release"),
         (("find-db", "-o", "x.HIP.fdb.txt"), "x.HIP.fdb.txt is the name of a database"),
         (("perf-db", "-o", "x.db.bz2"), "x.db.bz2 is the name of a database"),
         (("kernel-db", "-o", "x.find.jsonl"), "x.find.jsonl is the name of a database"),
-        (("kernel-db", "-o", "one.xyz"), "cannot tell what one.xyz is to be"),
+        (("kernel-db", "-o", "one.xyz"), "cannot tell the format of one.xyz"),
         (("find-db", "-o", "out", "-a", "gfx908"), "go together"),
-        (("kernel-db", "-o", "x.skk", "--format", "miopen"), "of format skipjack by its name"),
+        (("kernel-db", "-o", "x.skk", "--format", "miopen"), "in the format skipjack, not"),
         (("kernel-db", "-o", "x.skk", "--release", "6.2"), "x.skk is one file"),
-        (("kernel-db", "-o", "no/x.kdb"), "there is no directory"),
+        (("kernel-db", "-o", "no/x.kdb"), "does not exist"),
     ],
 )
 def test_requests_that_contradict_themselves_are_refused(

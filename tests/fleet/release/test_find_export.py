@@ -9,13 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_up import CONV, CONV_KEY, CPU, MATMUL, Verdicts, row, verdict
 
-from skipjack.fleet.records import JobKind, Plan
+from skipjack.fleet.model import JobKind, JobPlan
 from skipjack.fleet.release.formats import MIOPEN, SKIPJACK, Contents, FindOptions, get
-from skipjack.fleet.release.formats.miopen_find import find_records
-from skipjack.fleet.release.results.found import FoundProblem, RankedEntry, ranked
-from skipjack.fleet.release.results.sources import found_in_file, found_in_label
+from skipjack.fleet.release.formats.miopen_records import find_records
+from skipjack.fleet.release.results import (
+    FoundProblem,
+    RankedEntry,
+    found_in_file,
+    found_in_label,
+    ranked,
+)
 from skipjack.interop.miopen import find_results
-from skipjack.solvers.registry import only_solvers
+from skipjack.solvers import only_solvers
 from skipjack.testing.fake_tuning import FakeLibrary
 
 TIMES = st.floats(1e-3, 1e15)
@@ -27,7 +32,7 @@ def find_files(found: Iterable[FoundProblem], form: str, **options: Any) -> Cont
 
 
 def exported(*rows: dict[str, Any], form: str = MIOPEN, **options: Any) -> Contents:
-    job = verdict(Plan(CONV, CPU, kind=JobKind.FIND), {"solvers": rows})
+    job = verdict(JobPlan(CONV, CPU, kind=JobKind.FIND), {"solvers": rows})
     return find_files(found_in_label(Verdicts(job), "L"), form, **options)
 
 
@@ -77,7 +82,9 @@ def test_impossible_times_never_get_out(tmp_path: Path) -> None:
     bad = [row("b", 0.0), row("c", -1.0), row("d", math.nan), row("e", math.inf)]
     for form in (MIOPEN, SKIPJACK):
         contents = exported(row("a", 1000.0), *bad, form=form)
-        assert contents.counts["impossible_times"] == 4 and "4 times" in contents.remarks[0]
+        assert (
+            contents.counts["impossible_times"] == 4 and "4 impossible times" in contents.remarks[0]
+        )
         (found,) = found_in_file(_written(contents, tmp_path))
         assert [one.solver for one in found.ranking] == ["a"]
     assert exported(*bad).files == () and exported(*bad).counts["without_a_time"] == 1
@@ -85,7 +92,7 @@ def test_impossible_times_never_get_out(tmp_path: Path) -> None:
 
 def test_what_miopen_has_no_keys_for_is_counted(tmp_path: Path) -> None:
     jobs = [
-        verdict(Plan(key, CPU, kind=JobKind.FIND), {"solvers": [row("direct", 5.0)]})
+        verdict(JobPlan(key, CPU, kind=JobKind.FIND), {"solvers": [row("direct", 5.0)]})
         for key in (CONV, MATMUL)
     ]
     found = list(found_in_label(Verdicts(*jobs), "L"))
@@ -102,12 +109,12 @@ def test_lines_of_miopen_pass_through(tmp_path: Path) -> None:
         "solvers": [row("ConvB<3-6>", 500000.0), row("ConvA", 400000.0)],
         "miopen": {"find_db": [line, other, "half a li"]},
     }
-    job = verdict(Plan(CONV, CPU, "miopen", driver="miopen"), mine)
+    job = verdict(JobPlan(CONV, CPU, "miopen", driver="miopen"), mine)
     contents = find_files(found_in_label(Verdicts(job), "L"), MIOPEN)
     assert text_of(contents, tmp_path) == f"{line}\n{CONV_KEY}_g2=ConvA:1e-1,0,X\n"
     assert contents.counts["impossible_times"] == 1
     # Beside solvers of ours its items stay as they are, each in its place.
-    find = verdict(Plan(CONV, CPU, kind=JobKind.FIND), {"solvers": [row("direct", 450000.0)]})
+    find = verdict(JobPlan(CONV, CPU, kind=JobKind.FIND), {"solvers": [row("direct", 450000.0)]})
     contents = find_files(found_in_label(Verdicts(job, find), "L"), MIOPEN)
     items = text_of(contents, tmp_path).splitlines()[0].partition("=")[2].split(";")
     assert items[0] == "ConvA:0.4000,7,X" and items[2] == "ConvB<3-6>:0.50,0,Y"

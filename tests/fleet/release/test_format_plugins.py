@@ -1,5 +1,6 @@
 """A new export format is one class in a plug-in: exported, compared and promoted by its name."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,10 @@ from made_up import CONV, CPU, add_job, row
 from skipjack import plugins
 from skipjack.cli.main import app
 from skipjack.errors import UsageError
-from skipjack.fleet.records import JobKind, Plan
+from skipjack.fleet.model import JobKind, JobPlan
 from skipjack.fleet.release import formats
 from skipjack.fleet.release.formats import ExportFormat
-from skipjack.fleet.store.store import Store
+from skipjack.fleet.store import Store
 
 PLUGIN = """
 import csv
@@ -70,11 +71,12 @@ def csv_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shelf: Store) ->
     path = tmp_path / "csv_format.py"
     path.write_text(PLUGIN)
     monkeypatch.setattr(plugins, "_loaded", {})
-    monkeypatch.setattr(formats, "_known", dict(formats._known))
+    registry = sys.modules[formats.get.__module__]
+    monkeypatch.setattr(registry, "_known", dict(registry._known))
     monkeypatch.setenv(plugins.FOLDERS, "")
     monkeypatch.setenv(plugins.VARIABLE, str(path))
     monkeypatch.chdir(tmp_path)
-    add_job(shelf, Plan(CONV, CPU, kind=JobKind.FIND), {"solvers": [row("direct", 500.0)]})
+    add_job(shelf, JobPlan(CONV, CPU, kind=JobKind.FIND), {"solvers": [row("direct", 500.0)]})
     return shelf
 
 
@@ -105,14 +107,14 @@ def test_a_format_of_a_plug_in_is_exported_compared_and_promoted(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "format csv has no perf-dbs; choose another with --format"),
-        (["--sqlite"], "--sqlite is for --format miopen, not for csv"),
+        ([], "format csv does not support perf-dbs; choose another one with --format"),
+        (["--sqlite"], "--sqlite requires --format miopen; format csv"),
     ],
 )
 def test_what_a_format_cannot_hold_is_refused_in_a_sentence(
     csv_format: Store, arguments: list[str], sentence: str
 ) -> None:
-    add_job(csv_format, Plan(CONV, CPU, "auto"), {"solver": "direct", "time_ns": 5.0})
+    add_job(csv_format, JobPlan(CONV, CPU, "auto"), {"solver": "direct", "time_ns": 5.0})
     with pytest.raises(UsageError, match=sentence):
         run("export", "perf-db", "-l", "L", "-o", "out", "--format", "csv", *arguments)
 
@@ -128,5 +130,5 @@ def test_two_formats_cannot_have_files_of_one_ending() -> None:
         name = "taken"
         kernel_ending = ".skk"
 
-    with pytest.raises(UsageError, match=r"end in \.skk, as those of skipjack do"):
+    with pytest.raises(UsageError, match=r"end in \.skk, like those of skipjack"):
         formats.register(Taken())

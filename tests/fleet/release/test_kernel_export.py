@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 from made_up import CONV, CPU, MATMUL, Verdicts, digest, verdict
 
-from skipjack.bank.kernel_db import KernelDb
+from skipjack.bank import KernelDb
 from skipjack.errors import StorageError
-from skipjack.fleet.records import JobKind, Plan
+from skipjack.fleet.model import JobKind, JobPlan
 from skipjack.fleet.release.formats import MIOPEN, SKIPJACK, Contents, get
 from skipjack.fleet.release.formats.miopen_format import kernel_name
-from skipjack.fleet.release.results.config_text import config_of
-from skipjack.fleet.release.results.shipments import fetching, kernels_in_label
-from skipjack.fleet.store.jobs.verdicts import JobVerdict
+from skipjack.fleet.release.results import config_of, fetching, kernels_in_label
+from skipjack.fleet.store import JobVerdict
 from skipjack.interop.miopen import KernelRow, read_kernel_db
 
 SLOW, FAST, PACKED = b"slow code" * 50, b"fast code" * 50, b"packed code"
@@ -33,7 +32,7 @@ def tuned(
         "code": {"digest": digest(code), "symbol": "kernel", "abi": "slots-1", "slots": ["a"]},
         **more,
     }
-    plan = Plan(problem, CPU, "auto" if kind is JobKind.KERNELS else "packed", kind=kind)
+    plan = JobPlan(problem, CPU, "auto" if kind is JobKind.KERNELS else "packed", kind=kind)
     return verdict(plan, result, job)
 
 
@@ -78,7 +77,7 @@ def test_a_packed_kernel_that_wins_no_more_gives_way_and_is_named(tmp_path: Path
     store = Verdicts(packed, better, code=(PACKED, FAST))
     assert shipped(store, tmp_path) == {CONV: FAST}
     (remark,) = contents_of(store, SKIPJACK).remarks
-    assert remark.startswith("1 packed kernel not taken") and CONV in remark
+    assert remark.startswith("1 packed kernel not used") and CONV in remark
     assert not contents_of(STORE, SKIPJACK).remarks
 
 
@@ -96,7 +95,7 @@ def test_miopens_file_says_the_config_and_the_processor(tmp_path: Path) -> None:
 def test_kernels_of_miopen_are_for_its_own_files(tmp_path: Path) -> None:
     kernel = {"name": "conv.s.o", "args": "-Wa -mcpu=gfx908", "digest": digest(FAST)}
     job = verdict(
-        Plan(CONV, "gfx908/120", "miopen", driver="miopen"),
+        JobPlan(CONV, "gfx908/120", "miopen", driver="miopen"),
         {"miopen": {"kernels": [kernel, kernel]}},
     )
     store = Verdicts(job, code=(FAST,))

@@ -9,11 +9,10 @@ import pytest
 from promoted import FDB, contents, find_record, put, tree
 
 from skipjack.errors import UsageError
-from skipjack.fleet.release.export.manifest import Origin
-from skipjack.fleet.release.export.publishing import publish
-from skipjack.fleet.release.placing import put_in_place
-from skipjack.fleet.release.promote.promotions import Promotions
-from skipjack.fleet.release.promote.undoing import undo
+from skipjack.fleet.release.database_directory import put_in_place
+from skipjack.fleet.release.export import ExportOrigin
+from skipjack.fleet.release.export.publication import publish
+from skipjack.fleet.release.promote import Promotions, undo
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ def test_promoting_and_undoing_follow_a_link(into: Path, real: Path) -> None:
 
 
 def test_an_export_follows_a_link(into: Path, real: Path) -> None:
-    publish(contents(FDB, find_record(2, B=0.5)), into, Origin("L"), replacing=True)
+    publish(contents(FDB, find_record(2, B=0.5)), into, ExportOrigin("L"), replacing=True)
     assert (into / FDB).is_symlink() and real.read_text() == find_record(2, B=0.5).line + "\n"
 
 
@@ -65,9 +64,9 @@ def test_links_that_cannot_be_followed_are_refused_before_anything_changes(
     (into / other).symlink_to(real)
     before = tree(into)
     two = [contents(name, find_record(2, B=0.5)) for name in (FDB, other)]
-    with pytest.raises(UsageError, match="are one file"):
+    with pytest.raises(UsageError, match="are the same file"):
         put(into, *two)
     assert tree(into) == before and not Promotions(into).all()
     real.unlink()
-    with pytest.raises(UsageError, match="is a link to a file that is not there"):
+    with pytest.raises(UsageError, match="is a link to a missing file"):
         put(into, two[0])

@@ -9,11 +9,16 @@ import pytest
 from made_up import CONV, CPU, MATMUL, Verdicts, row, verdict
 
 from skipjack.bank import Bank, BankEntry
-from skipjack.fleet.records import JobKind, Plan
+from skipjack.fleet.model import JobKind, JobPlan
 from skipjack.fleet.release.formats import MIOPEN, SKIPJACK, Contents, PerfOptions, get
-from skipjack.fleet.release.results.best_configs import TunedProblem, tuned_in_bank, tuned_in_label
-from skipjack.fleet.release.results.config_text import config_of, params_of
-from skipjack.interop.miopen import Record, read_perf_sqlite, read_text_db
+from skipjack.fleet.release.results import (
+    TunedProblem,
+    config_of,
+    params_of,
+    tuned_in_bank,
+    tuned_in_label,
+)
+from skipjack.interop.miopen import DatabaseRecord, read_perf_sqlite, read_text_db
 
 KEY = "2x16x14x14x1x3x3x1x16x4x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF"
 STRIDED = "conv2d:n1c8h{}w{}k8y1x1u2v2:f32:NCHW:bwd"
@@ -23,7 +28,7 @@ def tuned(solver: str, time_ns: float | None, **config: Any) -> dict[str, Any]:
     return {"solver": solver, "time_ns": time_ns, "config": config, "status": "banked"}
 
 
-def gathered(*jobs: tuple[Plan, dict[str, Any]]) -> list[TunedProblem]:
+def gathered(*jobs: tuple[JobPlan, dict[str, Any]]) -> list[TunedProblem]:
     return list(tuned_in_label(Verdicts(*(verdict(*job) for job in jobs)), "L"))
 
 
@@ -31,7 +36,9 @@ def perf_files(tuned: list[TunedProblem], form: str, *, sqlite: bool = False) ->
     return get(form).perf(tuned, PerfOptions(sqlite))
 
 
-def records(problems: list[TunedProblem], folder: Path, *, sqlite: bool = False) -> list[Record]:
+def records(
+    problems: list[TunedProblem], folder: Path, *, sqlite: bool = False
+) -> list[DatabaseRecord]:
     (file,) = perf_files(problems, MIOPEN, sqlite=sqlite).files
     path = folder / file.name(file.device)
     file.write(path, file.device)
@@ -42,10 +49,10 @@ def records(problems: list[TunedProblem], folder: Path, *, sqlite: bool = False)
 def test_the_best_config_of_each_solver_comes_back(tmp_path: Path, sqlite: bool) -> None:
     ranking = [row("direct", 90.0, config={"rows": 6}), row("mkl", 50.0), row("im2col", None)]
     problems = gathered(
-        (Plan(CONV, CPU, "auto"), tuned("direct", 80.0, rows=4)),
-        (Plan(CONV, CPU, "winograd4"), tuned("winograd4", 80.0, order="m:4 n", fused=True)),
-        (Plan(CONV, CPU, kind=JobKind.FIND), {"solvers": ranking}),
-        (Plan(CONV, CPU, kind=JobKind.KERNELS), tuned("direct", 1.0, rows=1)),
+        (JobPlan(CONV, CPU, "auto"), tuned("direct", 80.0, rows=4)),
+        (JobPlan(CONV, CPU, "winograd4"), tuned("winograd4", 80.0, order="m:4 n", fused=True)),
+        (JobPlan(CONV, CPU, kind=JobKind.FIND), {"solvers": ranking}),
+        (JobPlan(CONV, CPU, kind=JobKind.KERNELS), tuned("direct", 1.0, rows=1)),
     )
     (record,) = records(problems, tmp_path, sqlite=sqlite)
     assert record.key == KEY
@@ -59,8 +66,8 @@ def test_the_best_config_of_each_solver_comes_back(tmp_path: Path, sqlite: bool)
 def test_a_find_counts_before_tunings_that_were_done(found: str, tuned_at: str, rows: int) -> None:
     ranking = {"solvers": [row("direct", 100.0, config={"rows": 6})]}
     jobs = [
-        replace(verdict(Plan(CONV, CPU), tuned("direct", 90.0, rows=4)), updated=tuned_at),
-        replace(verdict(Plan(CONV, CPU, kind=JobKind.FIND), ranking), updated=found),
+        replace(verdict(JobPlan(CONV, CPU), tuned("direct", 90.0, rows=4)), updated=tuned_at),
+        replace(verdict(JobPlan(CONV, CPU, kind=JobKind.FIND), ranking), updated=found),
     ]
     (problem,) = tuned_in_label(Verdicts(*jobs), "L")
     assert [dict(config.config) for config in problem.configs] == [{"rows": rows}]
@@ -68,7 +75,7 @@ def test_a_find_counts_before_tunings_that_were_done(found: str, tuned_at: str, 
 
 def test_problems_that_share_a_key_give_way_to_the_fastest(tmp_path: Path) -> None:
     jobs = [
-        (Plan(STRIDED.format(size, size), CPU), tuned("direct", float(size), rows=size))
+        (JobPlan(STRIDED.format(size, size), CPU), tuned("direct", float(size), rows=size))
         for size in (15, 16)
     ]
     for order in (jobs, jobs[::-1]):
@@ -82,9 +89,9 @@ def test_problems_that_share_a_key_give_way_to_the_fastest(tmp_path: Path) -> No
 
 def test_parameters_that_were_not_timed_give_way(tmp_path: Path) -> None:
     small, large = (STRIDED.format(size, size) for size in (15, 16))
-    (timed,) = gathered((Plan(large, CPU), tuned("direct", 5.0, rows=16)))
+    (timed,) = gathered((JobPlan(large, CPU), tuned("direct", 5.0, rows=16)))
     lines = {"miopen": {"perf_db": [f"{timed.perf_key}=direct:1,2"]}}
-    (harvested,) = gathered((Plan(small, CPU, "miopen", driver="miopen"), lines))
+    (harvested,) = gathered((JobPlan(small, CPU, "miopen", driver="miopen"), lines))
     for order in ([timed, harvested], [harvested, timed]):
         (record,) = records(order, tmp_path)
         assert [item.values for item in record.items] == ["rows~16"]
@@ -92,10 +99,10 @@ def test_parameters_that_were_not_timed_give_way(tmp_path: Path) -> None:
 
 def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     problems = gathered(
-        (Plan(CONV, CPU), tuned("direct", 5.0, rows=1)),
-        (Plan(CONV, CPU, "winograd2"), tuned("winograd2", 0.0, rows=1)),
-        (Plan(MATMUL, CPU), tuned("packed", 5.0, tile="4x4")),
-        (Plan("add:8:f32", CPU), tuned("numpy", 5.0)),
+        (JobPlan(CONV, CPU), tuned("direct", 5.0, rows=1)),
+        (JobPlan(CONV, CPU, "winograd2"), tuned("winograd2", 0.0, rows=1)),
+        (JobPlan(MATMUL, CPU), tuned("packed", 5.0, tile="4x4")),
+        (JobPlan("add:8:f32", CPU), tuned("numpy", 5.0)),
     )
     contents = perf_files(problems, MIOPEN)
     assert contents.counts == {
@@ -121,7 +128,7 @@ def test_parameters_of_miopen_pass_through(tmp_path: Path) -> None:
         ],
         "miopen": {"perf_db": [f"{KEY}=ConvAsm1x1U:1, 8,2", "2x16x14"]},
     }
-    (record,) = records(gathered((Plan(CONV, CPU, "miopen", driver="miopen"), result)), tmp_path)
+    (record,) = records(gathered((JobPlan(CONV, CPU, "miopen", driver="miopen"), result)), tmp_path)
     assert [item.text for item in record.items] == [
         "ConvAsm1x1U:1, 8,2",
         "ConvCk:Device<64, 32>+128",

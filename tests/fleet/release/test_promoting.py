@@ -27,17 +27,16 @@ from promoted import (
 )
 
 from skipjack.errors import CorruptFileError, StorageError, UsageError
-from skipjack.fleet.release.export.manifest import FileNote, Manifest, read_manifest
-from skipjack.fleet.release.export.staging import staged
-from skipjack.fleet.release.formats import Contents, ReleaseFile
-from skipjack.fleet.release.promote.merging import Rule, merge
-from skipjack.fleet.release.promote.promoting import Release, promote
-from skipjack.fleet.release.promote.promotions import Counts, Promotions
-from skipjack.fleet.release.promote.undoing import undo
+from skipjack.fleet.release.export import FileNote, read_manifest
+from skipjack.fleet.release.export.manifest import ExportManifest
+from skipjack.fleet.release.export.publication import staged
+from skipjack.fleet.release.formats import Contents, MergeCounts, MergeRule, ReleaseFile, merge
+from skipjack.fleet.release.promote import Promotions, promote, undo
+from skipjack.fleet.release.promote.promotion import Release
 from skipjack.interop.miopen import (
-    Item,
+    DatabaseRecord,
     KernelRow,
-    Record,
+    RecordItem,
     read_kernel_db,
     read_perf_sqlite,
     write_kernel_db,
@@ -55,13 +54,13 @@ def test_records_of_the_same_key_are_replaced_and_others_stay(into: Path) -> Non
     wanted = [find_record(1, A=1), *new]
     assert lines == [record.line for record in wanted]
     (change,) = done.changes
-    assert change.counts == Counts(added=1, changed=1, unchanged=1, kept=1)
+    assert change.counts == MergeCounts(added=1, changed=1, unchanged=1, kept=1)
 
 
 def test_a_whole_file_is_replaced_on_request(into: Path) -> None:
-    done = put(into, contents(FDB, find_record(2, B=0.5)), rule=Rule.WHOLE_FILE)
+    done = put(into, contents(FDB, find_record(2, B=0.5)), rule=MergeRule.WHOLE_FILE)
     assert (into / FDB).read_text() == find_record(2, B=0.5).line + "\n"
-    assert done.changes[0].counts == Counts(changed=1, dropped=2)
+    assert done.changes[0].counts == MergeCounts(changed=1, dropped=2)
 
 
 @pytest.mark.parametrize("name", [FDB, "gfx90878.db"])
@@ -74,8 +73,8 @@ def test_a_file_that_cannot_be_read_is_replaced_as_a_whole_or_not_at_all(
         new = contents(FDB, find_record(2, B=0.5))
     with pytest.raises(CorruptFileError):
         put(into, new)
-    done = put(into, new, rule=Rule.WHOLE_FILE)
-    assert done.changes[0].counts == Counts(added=1)
+    done = put(into, new, rule=MergeRule.WHOLE_FILE)
+    assert done.changes[0].counts == MergeCounts(added=1)
     undo(Promotions(into))
     assert (into / name).read_text() == "junk"
 
@@ -85,7 +84,7 @@ def test_nothing_is_promoted_beside_a_packed_form_of_the_file(into: Path, name: 
     (into / FDB).unlink()
     (into / f"{name}.bz2").write_bytes(b"")
     new = contents(FDB, find_record(2, B=0.5)) if name == FDB else contents(PDB, params(1))
-    with pytest.raises(UsageError, match=rf"{name}.bz2 is there.*unpack it first"):
+    with pytest.raises(UsageError, match=rf"{name}.bz2; unpack it first"):
         put(into, new)
     assert list(tree(into)) == [f"{name}.bz2"]
 
@@ -94,13 +93,13 @@ def test_a_find_db_that_is_new_beside_one_of_another_backend_is_said(into: Path)
     (into / FDB).rename(into / "gfx90878.OpenCL.fdb.txt")
     done = put(into, contents(FDB, find_record(2, B=0.5)))
     (remark,) = done.remarks
-    assert f"{FDB} is new beside gfx90878.OpenCL.fdb.txt" in remark and "--backend" in remark
+    assert f"{FDB} is new; gfx90878.OpenCL.fdb.txt" in remark and "--backend" in remark
 
 
 def test_solvers_that_the_new_record_lacks_stay_on_request_and_by_time(into: Path) -> None:
     legacy = f"{ALGORITHM}:Old,0.7,0,{ALGORITHM},<unused>"
     (into / FDB).write_text(f"{key(1)}={legacy};{ALGORITHM}:B,9,0,{ALGORITHM},<unused>\n")
-    put(into, contents(FDB, find_record(1, B=0.5, C=1)), rule=Rule.KEEP_SOLVERS)
+    put(into, contents(FDB, find_record(1, B=0.5, C=1)), rule=MergeRule.KEEP_SOLVERS)
     assert (into / FDB).read_text().strip() == find_record(1, B=0.5, Old=0.7, C=1).line
 
 
@@ -115,7 +114,7 @@ def test_a_key_that_was_there_twice_is_there_once(into: Path) -> None:
     write_text_db(into / FDB, [find_record(1, A=1), find_record(1, B=1), find_record(2, A=1)])
     done = put(into, contents(FDB, find_record(1, C=1)))
     assert (into / FDB).read_text().count(key(1)) == 1
-    assert done.changes[0].counts == Counts(changed=1, kept=1, dropped=1)
+    assert done.changes[0].counts == MergeCounts(changed=1, kept=1, dropped=1)
 
 
 def test_line_ends_stay(into: Path) -> None:
@@ -125,11 +124,16 @@ def test_line_ends_stay(into: Path) -> None:
 
 
 def test_a_perf_db_in_sqlite_stays_one(into: Path) -> None:
-    write_perf_sqlite(into / "gfx90878.db", [Record(OTHER_PERF_KEY, [Item("Old", "1,2")])])
-    put(into, contents(PDB, Record(PERF_KEY, [Item("New", "3,4")])))
+    write_perf_sqlite(
+        into / "gfx90878.db", [DatabaseRecord(OTHER_PERF_KEY, [RecordItem("Old", "1,2")])]
+    )
+    put(into, contents(PDB, DatabaseRecord(PERF_KEY, [RecordItem("New", "3,4")])))
     assert not (into / PDB).exists()
     found = {record.key: record.items for record in read_perf_sqlite(into / "gfx90878.db")}
-    assert found == {PERF_KEY: (Item("New", "3,4"),), OTHER_PERF_KEY: (Item("Old", "1,2"),)}
+    assert found == {
+        PERF_KEY: (RecordItem("New", "3,4"),),
+        OTHER_PERF_KEY: (RecordItem("Old", "1,2"),),
+    }
 
 
 def test_kernels_of_the_same_name_and_arguments_are_replaced(into: Path) -> None:
@@ -177,7 +181,7 @@ def test_the_manifest_says_who_when_and_what(into: Path) -> None:
 
 def test_a_manifest_of_an_export_goes_with_the_files(into: Path) -> None:
     note = FileNote(FDB, "find-db", "miopen", DEVICE, "0" * 64, 1)
-    (into / "manifest.json").write_text(Manifest({FDB: note}).text())
+    (into / "manifest.json").write_text(ExportManifest({FDB: note}).text())
     before = tree(into)
     done = put(into, contents(FDB, find_record(2, B=0.5)))
     assert read_manifest(into).files[FDB].sha256 == done.changes[0].after
@@ -211,7 +215,7 @@ def test_half_a_database_stops_a_promotion_and_names_the_line(into: Path) -> Non
 def test_a_database_that_is_being_written_is_left_alone(into: Path) -> None:
     write_perf_sqlite(into / "gfx90878.db", [params(1)])
     (into / "gfx90878.db-wal").write_bytes(b"x")
-    with pytest.raises(StorageError, match="being written by another program"):
+    with pytest.raises(StorageError, match="another program is writing"):
         put(into, contents(PDB, params(2)))
 
 
@@ -269,12 +273,12 @@ def test_a_file_that_changes_while_it_is_merged_stops_the_promotion(
 ) -> None:
     theirs = find_record(7, A=1).line + "\n"
 
-    def merged(old: Path | None, new: Path, target: Path, rule: Rule) -> Counts:
+    def merged(old: Path | None, new: Path, target: Path, rule: MergeRule) -> MergeCounts:
         counts = merge(old, new, target, rule)
         (into / FDB).write_text(theirs)
         return counts
 
-    monkeypatch.setattr("skipjack.fleet.release.promote.promoting.merge", merged)
+    monkeypatch.setattr(f"{promote.__module__}.merge", merged)
     with pytest.raises(StorageError, match="was changed while it was read"):
         put(into, contents(FDB, find_record(2, B=0.5)))
     assert (into / FDB).read_text() == theirs
@@ -284,7 +288,7 @@ def test_a_file_that_changes_while_it_is_merged_stops_the_promotion(
 def test_an_export_and_a_promotion_wait_for_each_other(
     into: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skipjack.fleet.release.directory_lock._PATIENCE_S", 0.0)
+    monkeypatch.setattr("skipjack.fleet.release.database_directory._PATIENCE_S", 0.0)
     with staged(into), pytest.raises(StorageError, match="was still held"):
         promote(both(), into)
     with (
@@ -298,7 +302,7 @@ def test_an_export_and_a_promotion_wait_for_each_other(
 def test_where_directories_cannot_be_locked_a_file_in_them_is(
     into: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = "skipjack.fleet.release.directory_lock"
+    module = "skipjack.fleet.release.database_directory"
     monkeypatch.setattr(f"{module}.is_network_file_system", lambda path: "nfs")
     test_an_export_and_a_promotion_wait_for_each_other(into, monkeypatch)
     assert (into / ".skipjack" / "lock").is_file()

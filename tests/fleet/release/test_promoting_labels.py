@@ -13,13 +13,13 @@ from made_up import CONV, CONV_KEY, CPU, add_job, row
 
 from skipjack.cli.main import app
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.fleet.records import JobKind, Plan
+from skipjack.fleet.model import JobKind, JobPlan
 from skipjack.fleet.release.formats import Contents, ReleaseFile
-from skipjack.fleet.release.promote.promoting import Release
-from skipjack.fleet.release.promote.promoting import promote as promote_files
-from skipjack.fleet.release.promote.promotions import Promotions
-from skipjack.fleet.store.store import Store
-from skipjack.interop.miopen import Item, Record, read_text_db, write_text_db
+from skipjack.fleet.release.promote import Promotions
+from skipjack.fleet.release.promote import promote as promote_files
+from skipjack.fleet.release.promote.promotion import Release
+from skipjack.fleet.store import Store
+from skipjack.interop.miopen import DatabaseRecord, RecordItem, read_text_db, write_text_db
 
 FDB, PDB = "znver4_1.HIP.fdb.txt", "znver4_1.db.txt"
 ALGORITHM = "miopenConvolutionFwdAlgoDirect"
@@ -33,8 +33,8 @@ def promote(into: Path, *arguments: str) -> None:
 def into(tmp_path: Path) -> Path:
     directory = tmp_path / "kernels"
     directory.mkdir()
-    shipped = [Record(CONV_KEY, [Item("ConvAsm", f"0.1,0,{ALGORITHM}")])]
-    shipped.append(Record("kept", [Item("ConvAsm", f"0.1,0,{ALGORITHM}")]))
+    shipped = [DatabaseRecord(CONV_KEY, [RecordItem("ConvAsm", f"0.1,0,{ALGORITHM}")])]
+    shipped.append(DatabaseRecord("kept", [RecordItem("ConvAsm", f"0.1,0,{ALGORITHM}")]))
     write_text_db(directory / FDB, shipped)
     return directory
 
@@ -43,7 +43,7 @@ def into(tmp_path: Path) -> Path:
 def label(shelf: Store) -> Store:
     """Label L: a find of a convolution, in which a solver with a config won."""
     ranking = [row("direct", 50e3, config={"tile": 4}), row("im2col", 70e3)]
-    add_job(shelf, Plan(CONV, CPU, kind=JobKind.FIND), {"solvers": ranking})
+    add_job(shelf, JobPlan(CONV, CPU, kind=JobKind.FIND), {"solvers": ranking})
     return shelf
 
 
@@ -66,7 +66,7 @@ def test_a_labels_databases_go_into_a_directory_and_out_again(
     new, kept = read_text_db(into / FDB)
     assert (kept.key, [item.id for item in new.items]) == ("kept", ["direct", "im2col"])
     (record,) = read_text_db(into / PDB)
-    assert record.items == (Item("direct", "tile~4"),)
+    assert record.items == (RecordItem("direct", "tile~4"),)
     promote(into, "--list")
     assert "done" in capsys.readouterr().out
     promote(into, "--undo", "--json")
@@ -92,7 +92,7 @@ def test_a_dry_run_says_what_would_change(
 def test_what_is_slower_is_not_promoted(
     label: Store, into: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    record = Record(CONV_KEY, [Item("ConvAsm", f"0.04,0,{ALGORITHM}")])
+    record = DatabaseRecord(CONV_KEY, [RecordItem("ConvAsm", f"0.04,0,{ALGORITHM}")])
     write_text_db(into / FDB, [record])
     with pytest.raises(SkipjackError, match=r"nothing was promoted: 1 of 1 problem is slower"):
         promote(into, "L", "--fail-if-slower", "2%")
@@ -108,7 +108,9 @@ def test_what_is_slower_is_not_promoted(
 
 def test_the_find_db_of_a_backend_is_compared_with_and_changed(label: Store, into: Path) -> None:
     opencl = into / "znver4_1.OpenCL.fdb.txt"
-    write_text_db(opencl, [Record(CONV_KEY, [Item("ConvAsm", f"0.04,0,{ALGORITHM}")])])
+    write_text_db(
+        opencl, [DatabaseRecord(CONV_KEY, [RecordItem("ConvAsm", f"0.04,0,{ALGORITHM}")])]
+    )
     words = ("L", "--backend", "opencl", "--kinds", "find", "--fail-if-slower")
     with pytest.raises(SkipjackError, match="is slower"):
         promote(into, *words, "2%")
@@ -119,7 +121,7 @@ def test_the_find_db_of_a_backend_is_compared_with_and_changed(label: Store, int
 
 
 def test_a_packed_find_db_is_compared_with_but_not_merged_into(label: Store, into: Path) -> None:
-    record = Record(CONV_KEY, [Item("ConvAsm", f"0.04,0,{ALGORITHM}")])
+    record = DatabaseRecord(CONV_KEY, [RecordItem("ConvAsm", f"0.04,0,{ALGORITHM}")])
     (into / f"{FDB}.bz2").write_bytes(bz2.compress(f"{record.line}\n".encode()))
     (into / FDB).unlink()
     with pytest.raises(SkipjackError, match="is slower"):
@@ -132,7 +134,9 @@ def test_the_files_that_would_be_replaced_are_what_is_compared_with(
     label: Store, into: Path
 ) -> None:
     promote(into, "L", "--kinds", "find", "--format", "skipjack")
-    write_text_db(into / FDB, [Record(CONV_KEY, [Item("ConvAsm", f"0.04,0,{ALGORITHM}")])])
+    write_text_db(
+        into / FDB, [DatabaseRecord(CONV_KEY, [RecordItem("ConvAsm", f"0.04,0,{ALGORITHM}")])]
+    )
     with pytest.raises(SkipjackError, match="is slower"):
         promote(into, "L", "--fail-if-slower", "2%")
     promote(into, "L", "--fail-if-slower", "2%", "--format", "skipjack")
@@ -144,17 +148,17 @@ def test_nothing_can_be_slower_than_an_empty_directory(label: Store, tmp_path: P
 
 
 def test_unfinished_jobs_need_to_be_allowed(label: Store, into: Path) -> None:
-    add_job(label, Plan(CONV.replace("n4", "n8"), CPU, kind=JobKind.FIND))
-    with pytest.raises(UsageError, match=r"1 of 2 find jobs .* not done .*--partial"):
+    add_job(label, JobPlan(CONV.replace("n4", "n8"), CPU, kind=JobKind.FIND))
+    with pytest.raises(UsageError, match=r"1 of 2 find jobs .* not finished .*--partial"):
         promote(into, "L")
     promote(into, "L", "--partial")
     assert len(Promotions(into).all()) == 1
 
 
 MISTAKES: dict[tuple[str, ...], str] = {
-    (): "say which label",
+    (): "name a label",
     ("L", "--undo"): "leave the label out",
-    ("L", "--force"): "say --undo, too",
+    ("L", "--force"): "add --undo",
     ("L", "--whole-file", "--replace-keys"): "exclude each other",
     ("L", "--kinds", "find,odd"): "unknown kind of database 'odd'",
     ("L", "--format", "odd"): "unknown format 'odd'",
@@ -184,12 +188,12 @@ def test_other_devices_get_the_files_of_a_device(label: Store, into: Path) -> No
 def test_a_directory_that_is_not_there_is_said(label: Store, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="does not exist"):
         promote(tmp_path / "nowhere", "L")
-    with pytest.raises(UsageError, match="say --into DIR"):
+    with pytest.raises(UsageError, match="give --into DIR"):
         app(["promote", "L"], standalone_mode=False)
 
 
 def _promote_one(into: Path, number: int) -> None:
-    record = Record(f"key{number}", [Item("A", f"1,0,{ALGORITHM}")])
+    record = DatabaseRecord(f"key{number}", [RecordItem("A", f"1,0,{ALGORITHM}")])
     file = ReleaseFile(CPU, lambda _: FDB, lambda path, _: write_text_db(path, [record]))
     promote_files(Release(f"L{number}", [Contents("find-db", "miopen", (file,))]), into)
 

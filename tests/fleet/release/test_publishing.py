@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 
 from skipjack.errors import CorruptFileError, NewerFormatError, UsageError
-from skipjack.fleet.release.export.manifest import FILE_NAME, Origin, read_manifest
-from skipjack.fleet.release.export.manifest_checks import manifest_reports
-from skipjack.fleet.release.export.publishing import publish
-from skipjack.fleet.release.export.staging import staged
+from skipjack.fleet.release.export import FILE_NAME, ExportOrigin, manifest_reports, read_manifest
+from skipjack.fleet.release.export.publication import publish, staged
 from skipjack.fleet.release.formats import Alias, Contents, ReleaseFile, base_name
 
-ORIGIN = Origin("L", "ann", "rocm 6.2", "img:6.2", "T-1")
+ORIGIN = ExportOrigin("L", "ann", "rocm 6.2", "img:6.2", "T-1")
 
 
 def file(device: str, text: str = "text", *, is_code: bool = False) -> ReleaseFile:
@@ -76,9 +74,9 @@ def test_machine_code_goes_to_devices_that_load_it_only(tmp_path: Path) -> None:
     [
         (["gfx803/56"], "not of the form"),
         (["gfx803=gfx900/64"], "arch/units"),
-        (["gfx900/64=gfx900/64"], "itself"),
-        (["gfx803/56=gfx906/60"], "gfx906/60 is not exported in this run, only gfx900/64"),
-        (["gfx803/56=gfx900/64", "gfx803/56=gfx900/64"], "has a file already"),
+        (["gfx900/64=gfx900/64"], "the same device twice"),
+        (["gfx803/56=gfx906/60"], "gfx906/60 is not exported in this run; it exports gfx900/64"),
+        (["gfx803/56=gfx900/64", "gfx803/56=gfx900/64"], "already has a file"),
     ],
 )
 def test_aliases_that_cannot_be_are_refused(tmp_path: Path, texts: list[str], says: str) -> None:
@@ -122,7 +120,7 @@ def test_files_that_the_manifest_does_not_tell_of_are_named_and_noted_no_more(
     assert report.counts == {"not_as_noted": 2} and report.findings[0].severity == "warning"
     done = publish(contents(file("gfx906/60")), tmp_path, ORIGIN)
     assert not manifest_reports([tmp_path, tmp_path / FILE_NAME])
-    assert "gfx900_64.x is not what manifest.json said of it" in done.remarks[0]
+    assert "gfx900_64.x differs from its entry in manifest.json" in done.remarks[0]
     assert len(done.remarks) == 1
     assert list(read_manifest(tmp_path).files) == ["gfx803_36.x", "gfx906_60.x"]
 
@@ -131,7 +129,7 @@ def test_a_manifest_that_names_other_places_is_refused(tmp_path: Path) -> None:
     publish(contents(file("gfx900/64")), tmp_path, ORIGIN)
     text = (tmp_path / FILE_NAME).read_text()
     (tmp_path / FILE_NAME).write_text(text.replace("gfx900_64.x", "../gfx900_64.x"))
-    with pytest.raises(CorruptFileError, match="is no name of a file beside it"):
+    with pytest.raises(CorruptFileError, match="is not a plain file name"):
         publish(contents(file("gfx900/64")), tmp_path, ORIGIN)
 
 
@@ -152,13 +150,13 @@ def test_what_a_killed_export_left_is_cleared_away(tmp_path: Path) -> None:
 
 def test_places_that_cannot_be_written_to_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="is a file; name a directory"):
+    with pytest.raises(UsageError, match="is a file; give a directory"):
         publish(contents(file("gfx900/64")), tmp_path / "file", ORIGIN)
     (tmp_path / "gfx900_64.x").mkdir()
     with pytest.raises(UsageError, match="is a directory; move it away"):
         publish(contents(file("gfx900/64")), tmp_path, ORIGIN)
     for release in ("../x", ".", "a/b"):
-        with pytest.raises(UsageError, match="no name of a release"):
+        with pytest.raises(UsageError, match="not a valid name of a release"):
             publish(contents(file("gfx900/64")), tmp_path, ORIGIN, release=release)
     with pytest.raises(UsageError, match="nothing to export"):
         publish(contents(), tmp_path, ORIGIN)

@@ -9,24 +9,22 @@ from made_up import CONV, CONV_KEY, CPU, MATMUL, Verdicts, add_job, row, verdict
 
 from skipjack.bank import FIND, Bank, BankEntry
 from skipjack.errors import CorruptFileError, NewerFormatError, UsageError
-from skipjack.fleet.records import JobKind, Plan
-from skipjack.fleet.release.results.json_lines import write_lines
-from skipjack.fleet.release.results.sources import found_in_bank, found_in_file, found_in_label
-from skipjack.fleet.store.jobs.verdicts import JobVerdict
-from skipjack.fleet.store.store import Store
-from skipjack.interop.miopen.converting import convert
+from skipjack.fleet.model import JobKind, JobPlan
+from skipjack.fleet.release.results import found_in_bank, found_in_file, found_in_label, write_lines
+from skipjack.fleet.store import JobVerdict, Store
+from skipjack.interop.miopen import convert
 
 FOUND = {"solvers": [row("winograd4", 900.0, config={"tile": 4}), row("direct", 1000.0)]}
 DATA = Path("/work/shared/data/miopen")
 
 
 def test_a_labels_finds_are_rankings(shelf: Store) -> None:
-    add_job(shelf, Plan(CONV, CPU, kind=JobKind.FIND), FOUND)
-    add_job(shelf, Plan(CONV, CPU, "auto"), {"solver": "direct", "time_ns": 1.0, "config": {}})
-    add_job(shelf, Plan(CONV, "gfx900/56", kind=JobKind.FIND), {"solvers": [row("direct", 3.0)]})
+    add_job(shelf, JobPlan(CONV, CPU, kind=JobKind.FIND), FOUND)
+    add_job(shelf, JobPlan(CONV, CPU, "auto"), {"solver": "direct", "time_ns": 1.0, "config": {}})
+    add_job(shelf, JobPlan(CONV, "gfx900/56", kind=JobKind.FIND), {"solvers": [row("direct", 3.0)]})
     add_job(
         shelf,
-        Plan(MATMUL, CPU, kind=JobKind.FIND),
+        JobPlan(MATMUL, CPU, kind=JobKind.FIND),
         {"solvers": [row("mkl", 2.0), row("nest", None)]},
     )
     on_gpu, conv, matmul = sorted(
@@ -48,11 +46,11 @@ def test_a_labels_finds_are_rankings(shelf: Store) -> None:
 
 
 def test_many_pages_of_jobs_come_once_each(shelf: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skipjack.fleet.store.jobs.verdicts._PAGE", 2)
+    monkeypatch.setattr("skipjack.fleet.store.jobs.jobs._PAGE", 2)
     keys = [f"matmul:{size}x8x8:f32" for size in range(1, 8)]
     for key in keys:
-        add_job(shelf, Plan(key, CPU, kind=JobKind.FIND), FOUND)
-        add_job(shelf, Plan(key, "gfx900/56", kind=JobKind.FIND), FOUND)
+        add_job(shelf, JobPlan(key, CPU, kind=JobKind.FIND), FOUND)
+        add_job(shelf, JobPlan(key, "gfx900/56", kind=JobKind.FIND), FOUND)
     assert [one.problem for one in found_in_label(shelf.results, "L")] == [
         key for key in keys for _ in "ab"
     ]
@@ -65,14 +63,14 @@ def test_what_miopen_and_a_find_say_is_one_ranking() -> None:
         "miopen": {"find_db": [line]},
     }
     jobs = [
-        verdict(Plan(CONV, CPU, kind=JobKind.FIND), FOUND),
-        verdict(Plan(CONV, CPU, "miopen", driver="miopen"), miopen, 2),
+        verdict(JobPlan(CONV, CPU, kind=JobKind.FIND), FOUND),
+        verdict(JobPlan(CONV, CPU, "miopen", driver="miopen"), miopen, 2),
     ]
     (found,) = found_in_label(Verdicts(*jobs), "L")
     assert [one.solver for one in found.ranking] == ["ConvAsm3x3U", "winograd4", "direct"]
     assert found.miopen == (line,) and found.ranking[0].algorithm == "X"
     again = verdict(
-        Plan(CONV, CPU, kind=JobKind.FIND), {"miopen": {"find_db": [line.replace("5", "6")]}}, 3
+        JobPlan(CONV, CPU, kind=JobKind.FIND), {"miopen": {"find_db": [line.replace("5", "6")]}}, 3
     )
     (found,) = found_in_label(Verdicts(*jobs, again), "L")
     assert found.miopen == (line.replace("5", "6"),)
@@ -80,7 +78,7 @@ def test_what_miopen_and_a_find_say_is_one_ranking() -> None:
 
 def test_of_two_jobs_that_which_ended_later_counts() -> None:
     def job(id: int, updated: str, time_ns: float) -> JobVerdict:
-        ours, theirs = Plan(CONV, CPU, kind=JobKind.FIND), Plan(CONV, CPU, driver="miopen")
+        ours, theirs = JobPlan(CONV, CPU, kind=JobKind.FIND), JobPlan(CONV, CPU, driver="miopen")
         plan = ours if id == 1 else theirs
         lines = [f"{CONV_KEY}=direct:{time_ns:g},0,x"]
         result = {"solvers": [row("direct", time_ns)], "miopen": {"find_db": lines}}
@@ -116,7 +114,7 @@ def test_the_bank_has_rankings_too(tmp_path: Path) -> None:
 
 
 def test_our_lines_come_back_whole(tmp_path: Path) -> None:
-    jobs = [verdict(Plan(key, CPU, kind=JobKind.FIND), FOUND) for key in (CONV, MATMUL)]
+    jobs = [verdict(JobPlan(key, CPU, kind=JobKind.FIND), FOUND) for key in (CONV, MATMUL)]
     found = list(found_in_label(Verdicts(*jobs), "L"))
     path = tmp_path / "znver4_1.find.jsonl"
     write_lines(path, CPU, found)
@@ -127,7 +125,9 @@ def test_converted_lines_have_the_fields_of_exported_ones(tmp_path: Path) -> Non
     text, lines = tmp_path / "gfx90878.HIP.fdb.txt", tmp_path / "gfx90878.find.jsonl"
     text.write_text(f"{CONV_KEY}=direct:0.001,0,miopenConvolutionFwdAlgoDirect\n")
     convert(text, lines)
-    (exported,) = found_in_label(Verdicts(verdict(Plan(CONV, CPU, kind=JobKind.FIND), FOUND)), "L")
+    (exported,) = found_in_label(
+        Verdicts(verdict(JobPlan(CONV, CPU, kind=JobKind.FIND), FOUND)), "L"
+    )
     assert json.loads(lines.read_text()).keys() == exported.record().keys()
     (found,) = found_in_file(lines)
     assert found.ranking[0].time_ns == 1000.0 and found.device == "gfx908/120"
@@ -149,13 +149,13 @@ def test_keys_that_are_not_computed_here_stay_as_they_are(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "kind", "says"),
     [
-        ("SQLite format 3\0", UsageError, "holds no rankings"),
+        ("SQLite format 3\0", UsageError, "has no rankings"),
         ('{"format":2,"kind":"find"}\n', NewerFormatError, "x.txt:1 has format 2"),
-        ('{"format":1,"kind":"perf"}\n', CorruptFileError, "of kind 'perf'"),
+        ('{"format":1,"kind":"perf"}\n', CorruptFileError, "its kind is 'perf'"),
         ('{"format":1,"kind":"find","ranking":[{"time_ns":"x"}]}', CorruptFileError, "x.txt:1"),
         ('{"format":1,"kind"', CorruptFileError, "x.txt:1"),
         ("half a line", CorruptFileError, ":1"),
-        ("2x8=direct:rows~6", CorruptFileError, "x.txt is no find-db: 'direct:rows~6'"),
+        ("2x8=direct:rows~6", CorruptFileError, "x.txt is not a find-db: 'direct:rows~6'"),
     ],
 )
 def test_other_files_are_refused_in_a_sentence(

@@ -14,9 +14,8 @@ import pytest
 from promoted import FDB, PDB, both, contents, find_record, params, put, tree
 
 from skipjack.errors import CorruptFileError, SkipjackError, StorageError, UsageError
-from skipjack.fleet.release.promote.promoting import promote
-from skipjack.fleet.release.promote.promotions import Phase, Promotions
-from skipjack.fleet.release.promote.undoing import undo
+from skipjack.fleet.release.promote import Promotions, promote, undo
+from skipjack.fleet.release.promote.history import PromotionPhase
 
 
 def test_promotions_are_undone_one_by_one_back_to_the_first(into: Path) -> None:
@@ -38,7 +37,7 @@ def test_promotions_are_undone_back_to_a_number(into: Path) -> None:
         put(into, contents(FDB, find_record(number, B=0.1)))
     assert [one.number for one in undo(Promotions(into), to=2)] == [3, 2]
     assert tree(into) == before
-    with pytest.raises(UsageError, match="promotion 3 does not stand"):
+    with pytest.raises(UsageError, match="no active promotion 3"):
         undo(Promotions(into), to=3)
 
 
@@ -68,7 +67,7 @@ def test_undoing_says_when_the_old_file_is_lost(into: Path) -> None:
     done = put(into, contents(FDB, find_record(2, B=0.5)))
     assert done.promotion
     (done.promotion.folder / "old" / FDB).unlink()
-    with pytest.raises(StorageError, match="cannot be undone"):
+    with pytest.raises(StorageError, match="cannot undo promotion"):
         undo(Promotions(into))
 
 
@@ -103,12 +102,12 @@ def _killed(target: Callable[[Path, int], None], into: Path, count: int) -> None
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_a_killed_promotion_is_finished_by_the_next_command(into: Path, count: int) -> None:
     _killed(_promote_and_die, into, count)
-    assert [one.phase for one in Promotions(into).all()] == [Phase.BEGUN]
+    assert [one.phase for one in Promotions(into).all()] == [PromotionPhase.BEGUN]
     done = promote(both(), into)
     assert done.promotion is None  # all of it is there
-    assert "had been interrupted; it was finished" in done.remarks[0]
+    assert "was interrupted and has been completed" in done.remarks[0]
     assert (into / PDB).read_text() == params(1).line + "\n"
-    assert [one.phase for one in Promotions(into).all()] == [Phase.DONE]
+    assert [one.phase for one in Promotions(into).all()] == [PromotionPhase.DONE]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -125,14 +124,14 @@ def test_a_killed_undo_is_finished_by_the_next_command(into: Path, count: int) -
     promote(both(), into)
     _killed(_undo_and_die, into, count)
     done = put(into, contents(FDB, find_record(1, A=1)))
-    assert "undoing promotion 1 of L had been interrupted" in done.remarks[0]
+    assert "undoing promotion 1 of L was interrupted" in done.remarks[0]
     assert tree(into) == before
 
 
 def test_a_file_that_others_change_in_between_stops_the_promotion(into: Path) -> None:
     _killed(_promote_and_die, into, 1)
     (into / FDB).write_text("mine\n")
-    with pytest.raises(SkipjackError, match=r"changed by somebody else.*--undo --force"):
+    with pytest.raises(SkipjackError, match=r"changed by another program.*--undo --force"):
         promote(both(), into)
     assert (into / FDB).read_text() == "mine\n"
     undo(Promotions(into), force=True)
@@ -158,7 +157,7 @@ def test_a_manifest_that_names_other_places_is_refused(into: Path, name: object)
     digest = hashlib.sha256(b"mine").hexdigest()
     record["files"] = [{**record["files"][0], "name": name, "after": digest}]
     manifest.write_text(json.dumps(record))
-    with pytest.raises(CorruptFileError, match=r"is no name of a file beside it|expected a text"):
+    with pytest.raises(CorruptFileError, match=r"is not a plain file name|expected a text"):
         undo(Promotions(into))
     assert victim.read_text() == "mine"
 
@@ -168,6 +167,6 @@ def test_a_file_that_changes_while_files_are_moved_is_not_replaced(into: Path) -
         if name == FDB:
             (into / FDB).write_text("mine\n")
 
-    with pytest.raises(StorageError, match=r"changed by somebody else.*--undo --force"):
+    with pytest.raises(StorageError, match=r"changed by another program.*--undo --force"):
         promote(both(), into, step=step)
     assert (into / FDB).read_text() == "mine\n"

@@ -12,11 +12,10 @@ from typer.testing import CliRunner
 
 from skipjack.cli.main import app
 from skipjack.errors import CorruptFileError, UsageError
-from skipjack.fleet.records import JobKind, Plan
-from skipjack.fleet.release.export.user_databases import build_name
-from skipjack.fleet.store.store import Store
-from skipjack.interop.miopen import parse_db_name, read_perf_sqlite, read_text_db
-from skipjack.interop.miopen.checking import check_paths
+from skipjack.fleet.model import JobKind, JobPlan
+from skipjack.fleet.release.export import build_name
+from skipjack.fleet.store import Store
+from skipjack.interop.miopen import check_paths, parse_db_name, read_perf_sqlite, read_text_db
 
 GPU = "gfx908/120"
 BUILD = "3_3_0_a85ca8a54-dirty"
@@ -51,7 +50,7 @@ def searched(
     known = {"version": BUILD, "find_db": [find], "perf_db": [perf], "kernels": []}
     add_job(
         store,
-        Plan(problem, GPU, "miopen", driver="miopen"),
+        JobPlan(problem, GPU, "miopen", driver="miopen"),
         {"solvers": rows, "miopen": {**known, **said}},
     )
 
@@ -83,14 +82,14 @@ def test_records_that_are_there_stay_and_those_of_the_same_key_are_joined(
     before = f"{other}\n{CONV_KEY}=ConvDirectNaiveConvFwd:9,0,{DIRECT};ConvAsm1x1U:7,0,{DIRECT}\n"
     Path("db", NAMES[0]).write_text(before)
     Path("db", NAMES[1]).write_text(f"{PERF_KEY}=ConvAsm1x1U:0,0;ConvOclDirectFwd:1,1\n")
-    assert "0 records new, 1 changed, 0 the same, 1 of others kept" in both(export)
+    assert "0 records new, 1 changed, 0 unchanged, 1 others kept" in both(export)
     find = {record.key: record for record in read_text_db(Path("db", NAMES[0]))}
     assert len(find) == 2 and any(record.line == other for record in find.values())
     assert find[CONV_KEY].ids == ["ConvAsm1x1U", "GemmFwdRest", "ConvDirectNaiveConvFwd"]
     (perf,) = read_text_db(Path("db", NAMES[1]))
     assert perf.line == f"{PERF};ConvOclDirectFwd:1,1"
     bytes_now = [Path("db", name).read_bytes() for name in NAMES]
-    assert "0 records new, 0 changed, 1 the same, 1 of others kept" in both(export)
+    assert "0 records new, 0 changed, 1 unchanged, 1 others kept" in both(export)
     assert [Path("db", name).read_bytes() for name in NAMES] == bytes_now
 
 
@@ -127,9 +126,9 @@ def test_a_perf_db_in_sqlite_is_named_after_its_schema(export: Export, shelf: St
 
 
 def test_solvers_that_miopen_does_not_have_are_not_written(export: Export, shelf: Store) -> None:
-    add_job(shelf, Plan(CONV, GPU, kind=JobKind.FIND), {"solvers": [row("direct", 2000.0)]})
-    add_job(shelf, Plan(MATMUL, GPU, kind=JobKind.FIND), {"solvers": [row("nest", 2000.0)]})
-    with pytest.raises(UsageError, match=r"nothing that MIOpen itself found.*--solver miopen"):
+    add_job(shelf, JobPlan(CONV, GPU, kind=JobKind.FIND), {"solvers": [row("direct", 2000.0)]})
+    add_job(shelf, JobPlan(MATMUL, GPU, kind=JobKind.FIND), {"solvers": [row("nest", 2000.0)]})
+    with pytest.raises(UsageError, match=r"no results of MIOpen's own solvers.*--solver miopen"):
         export("find-db", "-l", "L", "-o", "db", "--user")
     searched(shelf)
     export("find-db", "-l", "L", "-o", "db", "--user")
@@ -160,11 +159,11 @@ def test_a_damaged_file_is_left_as_it_is(export: Export, shelf: Store) -> None:
 
 def test_what_is_missing_is_said(export: Export, shelf: Store) -> None:
     searched(shelf, version="")
-    with pytest.raises(UsageError, match=r"--build, as 3_3_0_a85ca8a54: .*version\.h"):
+    with pytest.raises(UsageError, match=r"--build, such as 3_3_0_a85ca8a54: .*version\.h"):
         export("find-db", "-l", "L", "-o", "db", "--user")
     with pytest.raises(UsageError, match="--user needs -l LABEL"):
         export("perf-db", "-o", "db", "--user")
-    with pytest.raises(UsageError, match="--build is for --user"):
+    with pytest.raises(UsageError, match="--build is an option of --user"):
         export("perf-db", "-l", "L", "-o", "db", "--build", BUILD)
     with pytest.raises(UsageError, match="leave out --alias"):
         export("perf-db", "-l", "L", "-o", "db", "--user", "--release", "6.2")
@@ -186,5 +185,5 @@ def test_a_build_is_written_as_in_names_of_files(text: str, name: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "3_3", "../3_3_0_x", "3_3_0_a/b", "newest"])
 def test_a_build_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is no build of MIOpen"):
+    with pytest.raises(UsageError, match="is not a build of MIOpen"):
         build_name(text)

@@ -19,7 +19,7 @@ RUN = (sys.executable, str(HERE / "stand_in_run.py"))
 
 @pytest.fixture
 def place(slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where jobs are submitted, and where the stand-ins for Ray and the coordinator tell."""
+    """The directory of submitted jobs, where the stand-ins for Ray and the coordinator report."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("STAND_IN_PLACE", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(HERE / "stand_in_ray"))
@@ -27,7 +27,7 @@ def place(slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return tmp_path
 
 
-def story(place: Path) -> list[str]:
+def history(place: Path) -> list[str]:
     path = place / "story"
     return path.read_text().splitlines() if path.exists() else []
 
@@ -37,7 +37,7 @@ def output(place: Path, job: int) -> str:
 
 
 def leftovers(job: int) -> list[str]:
-    """What a job left behind. The first run of one that went back ends after Slurm says so."""
+    """The files of a job. The first run of a requeued job ends after Slurm reports the requeue."""
 
     def found() -> list[str]:
         return [str(path) for path in Path("/tmp").glob(f"skj-{job}.*")]
@@ -50,7 +50,7 @@ def start_waiting(slurm: SlurmCluster, place: Path, request: SlurmRequest) -> in
     """Submit, and come back when the coordinator hangs in the middle of its work."""
     (place / "jobs").write_text("a\nwait\nb")
     job = submit(request, skipjack=RUN).job
-    assert until(lambda: "did a" in story(place), 60), output(place, job)
+    assert until(lambda: "did a" in history(place), 60), output(place, job)
     return job
 
 
@@ -59,7 +59,7 @@ def test_a_label_is_run_on_all_nodes_to_the_end(slurm: SlurmCluster, place: Path
     request = SlurmRequest(label, nodes=2, gpus_per_node=8, run_arguments=("--build", "a b"))
     job = submit(request, skipjack=RUN).job
     assert slurm.finish(job) == "COMPLETED", output(place, job)
-    assert story(place) == ["started", "did a", "did b"]
+    assert history(place) == ["started", "did a", "did b"]
     argv = json.loads((place / "argv").read_text())
     assert argv[:-1] == ["run", "-l", label, "--engine", "ray", "--build", "a b", "--address"]
     told = [json.loads((place / f"told-{node}").read_text()) for node in ("n1", "n2")]
@@ -87,7 +87,7 @@ def test_before_the_time_limit_the_coordinator_gives_back(slurm: SlurmCluster, p
     slurm.ask("scancel", "--batch", "--signal=USR1", str(job))  # what --signal=B:USR1@60 does
     assert slurm.finish(job) == "FAILED"
     assert slurm.exit_code(job) == 143
-    assert story(place) == ["started", "did a", "gave back"]
+    assert history(place) == ["started", "did a", "gave back"]
     assert "submit the same again" in output(place, job)
 
 
@@ -95,14 +95,14 @@ def test_until_done_goes_back_into_the_queue(slurm: SlurmCluster, place: Path) -
     job = start_waiting(slurm, place, SlurmRequest("l", until_done=True))
     (place / "jobs").write_text("wait\nb")
     slurm.ask("scancel", "--batch", "--signal=USR1", str(job))
-    assert until(lambda: "gave back" in story(place), PATIENCE_S)
+    assert until(lambda: "gave back" in history(place), PATIENCE_S)
     (place / "jobs").write_text("b")
-    # Slurm keeps a job that went back for two minutes, so that its nodes can settle.
+    # Slurm holds a requeued job for two minutes, so that its nodes can clean up.
     assert until(lambda: slurm.state(job) == "PENDING" and not slurm.stays(job), PATIENCE_S)
     # Its nodes refuse it within the second in which they saw it off.
     slurm.ask("scontrol", "update", f"JobId={job}", "StartTime=now+2")
     assert slurm.finish(job) == "COMPLETED", output(place, job)
-    assert story(place) == ["started", "did a", "gave back", "started", "did b"]
+    assert history(place) == ["started", "did a", "gave back", "started", "did b"]
     assert not leftovers(job)
 
 
@@ -122,7 +122,7 @@ def test_a_cancelled_job_gives_back_and_stays_away(slurm: SlurmCluster, place: P
     job = start_waiting(slurm, place, SlurmRequest("l", until_done=True))
     slurm.ask("scancel", str(job))
     assert slurm.finish(job) == "CANCELLED"
-    assert story(place) == ["started", "did a", "gave back"]
+    assert history(place) == ["started", "did a", "gave back"]
 
 
 def test_work_starts_without_a_node_that_does_not_come(
@@ -131,7 +131,7 @@ def test_work_starts_without_a_node_that_does_not_come(
     monkeypatch.setenv("STAND_IN_BROKEN", "n2")
     job = submit(SlurmRequest("l", nodes=2, gather_s=1), skipjack=RUN).job
     assert slurm.finish(job) == "COMPLETED", output(place, job)
-    assert story(place) == ["started", "did a", "did b"]
+    assert history(place) == ["started", "did a", "did b"]
     assert "1 of 2 nodes" in output(place, job)
 
 
@@ -143,7 +143,7 @@ def test_a_job_that_is_asked_to_end_while_it_waits_for_nodes_does_so(
     assert until((place / "told-n1").exists, PATIENCE_S)
     slurm.ask("scancel", "--batch", "--signal=USR1", str(job))
     assert slurm.finish(job).startswith(("FAILED", "COMPLETED"))
-    assert story(place) == []
+    assert history(place) == []
 
 
 def test_a_head_that_does_not_start_fails_the_job(
@@ -153,7 +153,7 @@ def test_a_head_that_does_not_start_fails_the_job(
     job = submit(SlurmRequest("l", nodes=2), skipjack=RUN).job
     assert slurm.finish(job) == "FAILED"
     assert "Ray did not start on n1" in output(place, job)
-    assert story(place) == []
+    assert history(place) == []
 
 
 def test_the_job_fails_as_the_coordinator_does(
@@ -170,7 +170,7 @@ def test_two_jobs_on_one_node_do_not_collide(slurm: SlurmCluster, place: Path) -
     job = start_waiting(slurm, place, request)
     first = json.loads((place / "argv").read_text())[-1]
     other = submit(request, skipjack=RUN).job
-    assert until(lambda: story(place).count("started") == 2, PATIENCE_S), output(place, other)
+    assert until(lambda: history(place).count("started") == 2, PATIENCE_S), output(place, other)
     assert json.loads((place / "argv").read_text())[-1] != first
     (place / "jobs").write_text("")
     assert slurm.finish(job) == slurm.finish(other) == "COMPLETED"

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.long
 def ask(
     skipjack: Skipjack, slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., dict[str, object]]:
-    """Runs a command with ``--json`` and gives what it prints."""
+    """Runs a command with ``--json`` and returns its output."""
     need_ray()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAY_DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES", str(100 << 20))

@@ -1,4 +1,4 @@
-"""What may be asked of Slurm, and what sbatch is told then."""
+"""The options of a request to Slurm, and the resulting options of sbatch."""
 
 import pytest
 from hypothesis import given
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from skipjack.errors import UsageError
 from skipjack.fleet.slurm import SlurmRequest
-from skipjack.fleet.slurm.options import seconds
+from skipjack.fleet.slurm.batch_job import seconds
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,12 @@ def test_memory_is_a_size(size: str) -> None:
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        ("constraint=a100", "in one word"),
-        ("--constraint a100", "in one word"),
-        ('--comment="x"', "in one word"),
-        ("--comment=$(x)", "in one word"),
-        ("--comment=a\n--uid=0", "in one word"),
-        ("-p", "in one word"),
+        ("constraint=a100", "in one argument"),
+        ("--constraint a100", "in one argument"),
+        ('--comment="x"', "in one argument"),
+        ("--comment=$(x)", "in one argument"),
+        ("--comment=a\n--uid=0", "in one argument"),
+        ("-p", "in one argument"),
         ("--nodes=4", "set nodes instead"),
         ("--mem=4G", "set memory instead"),
         ("--array=1-9", "relies on it"),

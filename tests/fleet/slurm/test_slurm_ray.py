@@ -16,7 +16,7 @@ RUN = (sys.executable, str(Path(__file__).with_name("ray_run.py")))
 
 
 def processes_of(job: int) -> list[str]:
-    """What still runs of a job's Ray: all of it is told the directory."""
+    """Running processes of a job's Ray, all of which have the directory as an argument."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:

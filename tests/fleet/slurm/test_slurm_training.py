@@ -58,7 +58,7 @@ def test_a_job_trains_and_judges_and_an_interrupted_one_is_continued(
     assert until(lambda: steps(place / "run") > 0, 200, pause_s=1), said.read_text()
     slurm.ask("scancel", "--batch", "--signal=USR1", str(job))
     slurm.finish(job, 120)
-    assert "go on with skipjack loops train --resume" in said.read_text()
+    assert "continue with skipjack loops train --resume" in said.read_text()
     done = steps(place / "run")
     record = json.loads((place / "run/run.json").read_text())
     assert record["sessions"][-1]["ended"] == "interrupted"

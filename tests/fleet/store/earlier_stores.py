@@ -19,7 +19,7 @@ from skipjack.fleet.store.sql.dialect import engine_for
 
 FOLDER = Path(__file__).parent / "earlier"
 KEY = "00" * 32
-"""The key of the fleet that sealed what was built."""
+"""The key of the fleet that signed the builds."""
 
 _BYTES = re.compile(r"X'([0-9a-f]*)'")
 

@@ -1,4 +1,4 @@
-"""Everything that a database says about its schema, in a form that can be compared."""
+"""The schema of a database in a form that can be compared."""
 
 from __future__ import annotations
 

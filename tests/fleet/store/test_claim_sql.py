@@ -1,4 +1,4 @@
-"""The SQL of a claim stands in the documentation, as it is sent."""
+"""The documentation shows the SQL of a claim as it is sent."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import psycopg
 from crew import LABEL, crew, load
 from sqlalchemy import Engine, event
 
-from skipjack.fleet.states import Stage
+from skipjack.fleet.model import JobStage
+from skipjack.fleet.store import Store
 from skipjack.fleet.store.sql.dialect import dialect_of
-from skipjack.fleet.store.store import Store
 
 PAGE = Path(__file__).parents[3] / "docs" / "fleet-store.md"
 
@@ -68,9 +68,9 @@ def shown(heading: str) -> list[str]:
 def test_the_page_shows_what_a_claim_of_one_job_sends(store: Store) -> None:
     load(store, 3)
     us = crew(store)
-    us.claims(Stage.BUILD, label=LABEL)  # a new key is agreed on once
+    us.claims(JobStage.BUILD, label=LABEL)  # a new key is agreed on once
     with sent_to(store.database.engine) as sent:
-        assert len(us.claims(Stage.BUILD, label=LABEL)) == 1
+        assert len(us.claims(JobStage.BUILD, label=LABEL)) == 1
     dialect = dialect_of(store.database.engine)
     heading = f"A claim on {type(dialect).__name__.removesuffix('Dialect')}"
     inside = [plain(one) for one in sent if not one.startswith(("BEGIN", "COMMIT"))]

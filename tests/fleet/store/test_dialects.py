@@ -12,10 +12,10 @@ from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 import skipjack
 from skipjack.errors import UsageError
-from skipjack.fleet.states import State
-from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.sql import dialect, register
-from skipjack.fleet.store.sql.dialect import dialect_of
+from skipjack.fleet.model import JobState
+from skipjack.fleet.store import open_store
+from skipjack.fleet.store.sql import dialect
+from skipjack.fleet.store.sql.dialect import dialect_of, register
 from skipjack.fleet.store.sql.sqlite import SQLiteDialect
 from skipjack.fleet.store.sql.urls import database_url
 from skipjack.settings import Settings
@@ -28,7 +28,7 @@ OWN = {STORE / "sql" / f"{name}.py" for name in PARTS}
 """The dialects, and the list of them."""
 OTHERS = {
     SRC / "testing" / "servers.py": "starts servers for tests",
-    SRC / "children.py": "names environment variables with passwords",
+    SRC / "processes.py": "names environment variables with passwords",
 }
 SERVERS = re.compile(r"postgres|psycopg|mysql|mariadb", re.IGNORECASE)
 ANY = re.compile(f"{SERVERS.pattern}|sqlite", re.IGNORECASE)
@@ -84,7 +84,7 @@ def test_a_label_is_worked_on_in_a_database_that_a_plug_in_brought(
         us = crew(store)
         assert [us.build(b"code") for _ in jobs] == jobs
         assert [us.tell(finished=True) for _ in jobs] == jobs
-        assert states(store) == {State.EVALUATED: 3}
+        assert states(store) == {JobState.EVALUATED: 3}
 
 
 class TestAPluginsDatabase(StoreConformance):

@@ -12,19 +12,17 @@ import pytest
 from sqlalchemy import Engine, event, make_url, select, text
 
 from skipjack.bank import Bank
-from skipjack.fleet.projecting import project
-from skipjack.fleet.records import Want
-from skipjack.fleet.seal import FILE_NAME
-from skipjack.fleet.states import Stage
-from skipjack.fleet.store import opening
-from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.labels import project
+from skipjack.fleet.model import JobStage, WorkRequest
+from skipjack.fleet.signature import FILE_NAME
+from skipjack.fleet.store import open_store, opening
 from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.schema.ledger_tables import TABLES
 from skipjack.fleet.store.sql.dialect import engine_for
 from skipjack.ledger import Ledger, columns_of, read_facts
-from skipjack.ledger.merge import KEYS
+from skipjack.ledger.union import KEYS
 from skipjack.processes import ProcessIdentity
-from skipjack.report.fleet.status import job_json
+from skipjack.report.fleet.jobs import job_json
 
 REVISION = "0009"
 FINISHED = ("cpu", "again", "boxed", "amd")
@@ -78,11 +76,11 @@ def test_an_upgraded_store_answers_as_before(upgraded: str, tmp_path: Path) -> N
 def test_a_job_under_way_goes_on_with_what_was_measured_before(upgraded: str) -> None:
     expected = earlier_stores.answers(REVISION)["going_on"]
     with open_store(upgraded) as store:
-        owner = store.queue.sign_in(ProcessIdentity("node7", 1), 60.0)
+        owner = store.queue.start_lease(ProcessIdentity("node7", 1), 60.0)
         device = store.machines.known_device("znver5/1", "half")
         assert device is not None
-        want = Want(1, "e", (device,), 1)
-        ((_, task),) = store.queue.claim(owner, Stage.EVALUATE, [want], label="half")
+        want = WorkRequest(1, "e", (device,), 1)
+        ((_, task),) = store.queue.claim(owner, JobStage.EVALUATE, [want], label="half")
     assert (task.job, task.round) == (expected["job"], expected["round"])
     assert sorted(task.artifacts) == expected["artifacts"]
     rows: dict[str, set[str]] = {}

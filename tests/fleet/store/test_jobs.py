@@ -1,4 +1,4 @@
-"""Jobs in the store: added once, read back whole, with their story, log and facts."""
+"""Jobs in the store: added once, and read with their history, logs and facts."""
 
 from __future__ import annotations
 
@@ -9,18 +9,13 @@ import pytest
 from crew import found_out, words_of
 from sqlalchemy import insert, select, update
 
-from skipjack.core.device import Device
+from skipjack.core import Device
 from skipjack.errors import UsageError
-from skipjack.fleet.engine import Host
-from skipjack.fleet.records import Label, Plan
-from skipjack.fleet.states import Stage, Standing, State
+from skipjack.fleet.model import Host, JobPlan, JobStage, JobState, JobStatus, Label
+from skipjack.fleet.store import AddedJobs, LogText, NewProblem, Store
+from skipjack.fleet.store.catalog import devices
 from skipjack.fleet.store.jobs import facts
-from skipjack.fleet.store.jobs.jobs import AddedJobs
-from skipjack.fleet.store.jobs.problems import NewProblem
-from skipjack.fleet.store.jobs.stories import LogText
-from skipjack.fleet.store.machines import devices
 from skipjack.fleet.store.schema import tables
-from skipjack.fleet.store.store import Store
 
 ON_SQLITE = pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 """Where all databases are asked the same."""
@@ -28,9 +23,9 @@ ON_SQLITE = pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 KEYS = ["matmul:8x8x8:f32", "matmul:16x16x16:f32"]
 LABEL = Label("L", "ann")
 PLANS = [
-    Plan(KEYS[0], "znver4/1"),
-    Plan(KEYS[0], "gfx900/56", "auto", "genetic", 7, 100, 10),
-    Plan(KEYS[1], "znver4/1", "packed"),
+    JobPlan(KEYS[0], "znver4/1"),
+    JobPlan(KEYS[0], "gfx900/56", "auto", "genetic", 7, 100, 10),
+    JobPlan(KEYS[1], "znver4/1", "packed"),
 ]
 
 
@@ -47,7 +42,7 @@ def evaluated(store: Store, job: int, epoch: int = 0, toolchain: str = "one") ->
     done = {"digests": "[]", "trials": 1, "failed_trials": 0, "attempt": 1, "created": 1.0}
     with store.database.engine.begin() as connection:
         for number in (0, 1):
-            for stage in (Stage.EVALUATE, Stage.BUILD):
+            for stage in (JobStage.EVALUATE, JobStage.BUILD):
                 row = {"job": job, "epoch": epoch, "round": number, "stage": str(stage), **done}
                 found = found_out(f"{epoch}.{number} {stage}")
                 row["ledger_rows"] = facts.counted(found)
@@ -70,22 +65,22 @@ def test_a_label_has_one_job_for_a_problem_a_device_and_a_solver(loaded: Store) 
 def test_jobs_are_read_back_as_they_were_planned(loaded: Store) -> None:
     jobs = loaded.jobs.find(label="L")
     assert [job.plan for job in jobs] == PLANS
-    assert {(job.label, job.priority, job.standing) for job in jobs} == {("L", 3, Standing())}
+    assert {(job.label, job.priority, job.status) for job in jobs} == {("L", 3, JobStatus())}
     assert loaded.jobs.get(jobs[1].id) == jobs[1]
     assert [job.plan.device for job in loaded.jobs.find(device="gfx900/56")] == ["gfx900/56"]
-    assert loaded.jobs.find(state=State.ERROR) == []
+    assert loaded.jobs.find(state=JobState.ERROR) == []
     assert loaded.jobs.find(limit=2) == jobs[:2]
 
 
 @ON_SQLITE
 def test_what_is_not_there_is_refused_by_name(loaded: Store) -> None:
-    for ask in (loaded.jobs.get, loaded.jobs.story, loaded.jobs.log):
+    for ask in (loaded.jobs.get, loaded.jobs.history, loaded.jobs.log):
         with pytest.raises(UsageError, match="there is no job 4711"):
             ask(4711)
     with pytest.raises(UsageError, match="'znver5/1': did you mean znver4/1"):
         loaded.jobs.find(device="znver5/1")
     with pytest.raises(UsageError, match="does not know relu:4:f32; import it first"):
-        loaded.jobs.add(Label("N", "ann"), [*PLANS, Plan("relu:4:f32", "znver4/1")])
+        loaded.jobs.add(Label("N", "ann"), [*PLANS, JobPlan("relu:4:f32", "znver4/1")])
     assert [summary.label.name for summary in loaded.labels.all()] == ["L"], "all or nothing"
 
 
@@ -139,18 +134,18 @@ def test_stories_and_logs_are_in_order_with_the_machines_names(loaded: Store) ->
             ("built", "building", "built"),
         ):
             row = {"job": second, "at": 1.5, "event": event, "before": before, "after": after}
-            connection.execute(insert(tables.story).values(**row, **place, reason=""))
+            connection.execute(insert(tables.history).values(**row, **place, reason=""))
     at = "1970-01-01T00:00:00.500000Z"
     assert loaded.jobs.log(second) == [
-        LogText(Stage.BUILD, 0, 1, 2, "gpu7", at, text) for text in ("compiling", "done")
+        LogText(JobStage.BUILD, 0, 1, 2, "gpu7", at, text) for text in ("compiling", "done")
     ]
-    lines = loaded.jobs.story(second)
+    lines = loaded.jobs.history(second)
     assert [(line.number, line.event, line.after, line.machine) for line in lines] == [
         (1, "claimed", "building", "gpu7"),
         (2, "built", "built", "gpu7"),
     ]
     assert loaded.jobs.log(first) == []
-    assert loaded.jobs.story(first) == []
+    assert loaded.jobs.history(first) == []
 
 
 @ON_SQLITE

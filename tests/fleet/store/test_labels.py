@@ -7,16 +7,13 @@ from dataclasses import replace
 import pytest
 
 from skipjack.errors import UsageError
-from skipjack.fleet.records import Label, Plan
-from skipjack.fleet.states import State
-from skipjack.fleet.store.jobs.labels import LabelSummary
-from skipjack.fleet.store.jobs.problems import NewProblem
-from skipjack.fleet.store.store import Store
+from skipjack.fleet.model import JobPlan, JobState, Label
+from skipjack.fleet.store import LabelSummary, NewProblem, Store
 
 ON_SQLITE = pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 """Where all databases are asked the same."""
 
-PLAN = Plan("matmul:8x8x8:f32", "znver4/1")
+PLAN = JobPlan("matmul:8x8x8:f32", "znver4/1")
 
 
 def loaded(store: Store, label: Label) -> Label:
@@ -34,18 +31,18 @@ def test_a_label_keeps_its_owner_and_what_was_said_first(store: Store) -> None:
 @ON_SQLITE
 def test_labels_are_listed_with_the_states_of_their_jobs(store: Store) -> None:
     first, second = loaded(store, Label("L", "ann")), loaded(store, Label("l", "ann"))
-    jobs = {State.NEW: 1}
+    jobs = {JobState.NEW: 1}
     assert store.labels.all() == [
         LabelSummary(first, False, jobs),
         LabelSummary(second, False, jobs),
     ]
     store.jobs.abort(label="l")
-    assert store.labels.all()[1] == LabelSummary(second, True, {State.ABORTED: 1})
+    assert store.labels.all()[1] == LabelSummary(second, True, {JobState.ABORTED: 1})
 
 
 @ON_SQLITE
 def test_an_unknown_label_is_refused_with_near_ones(store: Store) -> None:
-    with pytest.raises(UsageError, match="there is none yet; skipjack load"):
+    with pytest.raises(UsageError, match="there is none yet; create one with skipjack load"):
         store.labels.get("resnet")
     loaded(store, Label("resnet_2026", "ann"))
     for ask in (

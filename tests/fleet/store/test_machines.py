@@ -7,11 +7,18 @@ from crew import LABEL, ZEN, Crew, crew, load, on_sqlite
 from sqlalchemy import update
 
 from skipjack.errors import UsageError
-from skipjack.fleet.engine import Host
-from skipjack.fleet.machines.registration import Registration
-from skipjack.fleet.records import Settlement
-from skipjack.fleet.states import Built, Event, Failed, Lost, Stage
-from skipjack.fleet.store.machines.machines import (
+from skipjack.fleet.model import (
+    Built,
+    ClaimResult,
+    Event,
+    Failed,
+    Host,
+    JobStage,
+    Lost,
+    Registration,
+)
+from skipjack.fleet.store import Store
+from skipjack.fleet.store.catalog.machines import (
     FIRST_PAUSE_S,
     LONGEST_PAUSE_S,
     MOST_FAILURES,
@@ -19,14 +26,13 @@ from skipjack.fleet.store.machines.machines import (
     pause_after,
 )
 from skipjack.fleet.store.schema import tables
-from skipjack.fleet.store.store import Store
 
 
 def failing(us: Crew, times: int, event: Event) -> None:
-    """So many jobs that come to nothing; of different ones, so that none is in error."""
-    claims = [claim for claim, _ in us.claims(Stage.BUILD, times)]
+    """Fail this many jobs; different ones, so that none ends in error."""
+    claims = [claim for claim, _ in us.claims(JobStage.BUILD, times)]
     for claim in claims:
-        us.settle(claim, event)
+        us.finish(claim, event)
 
 
 def test_a_machine_is_registered_once_and_is_as_it_was_last_found(store: Store) -> None:
@@ -42,7 +48,7 @@ def test_jobs_are_built_for_the_device_that_was_seen_last(store: Store) -> None:
     newer = replace(ZEN, model="a newer one")
     us = crew(store)
     store.queue.register(Host("host", 8, 1, (newer,)), "local")
-    assert us.claim(Stage.BUILD)[1].device == newer
+    assert us.claim(JobStage.BUILD)[1].device == newer
 
 
 def test_a_machine_has_jobs_of_a_label_for_its_own_devices(store: Store) -> None:
@@ -63,18 +69,18 @@ def test_a_machine_that_keeps_failing_is_set_aside_until_it_is_resumed(store: St
     load(store, 9)
     us = crew(store)
     failing(us, MOST_FAILURES - 1, Failed("no space"))
-    assert store.machines.all()[0].set_aside == ""
+    assert store.machines.all()[0].quarantined == ""
     failing(us, 1, Lost("killed by the kernel"))
-    assert store.machines.all()[0].set_aside == ""
+    assert store.machines.all()[0].quarantined == ""
     failing(us, 1, Failed("no space left"))
     machine = store.machines.all()[0]
     assert machine.failures == MOST_FAILURES
-    assert machine.set_aside == "5 jobs in a row failed, the last: no space left"
-    assert us.claims(Stage.BUILD) == []
+    assert machine.quarantined == "5 jobs in a row failed, the last: no space left"
+    assert us.claims(JobStage.BUILD) == []
     store.jobs.resume(machine="host")
     machine = store.machines.all()[0]
-    assert (machine.set_aside, machine.failures) == ("", 0)
-    assert len(us.claims(Stage.BUILD)) == 1
+    assert (machine.quarantined, machine.failures) == ("", 0)
+    assert len(us.claims(JobStage.BUILD)) == 1
 
 
 def end_pause(store: Store) -> None:
@@ -88,12 +94,12 @@ def test_a_machine_that_loses_its_workers_pauses_and_is_tried_again(store: Store
     us = crew(store)
     failing(us, MOST_LOSSES, Lost("killed by the kernel"))
     (machine,) = store.machines.all()
-    assert (machine.set_aside, machine.losses) == ("", MOST_LOSSES)
+    assert (machine.quarantined, machine.losses) == ("", MOST_LOSSES)
     assert 0 < machine.pause_s <= FIRST_PAUSE_S
     assert machine.pause == (
         "pauses for 5 s: 5 workers in a row were lost, the last: killed by the kernel"
     )
-    assert us.claims(Stage.BUILD) == []
+    assert us.claims(JobStage.BUILD) == []
     end_pause(store)
     assert store.machines.all()[0].pause == ""
     failing(us, 1, Lost("killed by the kernel"))
@@ -111,7 +117,7 @@ def test_a_person_ends_a_pause(store: Store) -> None:
     store.jobs.resume(machine="host")
     (machine,) = store.machines.all()
     assert (machine.losses, machine.pause) == (0, "")
-    assert us.claims(Stage.BUILD)
+    assert us.claims(JobStage.BUILD)
 
 
 @on_sqlite
@@ -123,7 +129,7 @@ def test_a_clock_that_is_set_back_makes_no_pause_longer(store: Store) -> None:
     with store.database.engine.begin() as connection:
         connection.execute(update(tables.machines).values(paused_until=until + 3600))
     assert store.machines.all()[0].pause == ""
-    assert us.claims(Stage.BUILD)
+    assert us.claims(JobStage.BUILD)
 
 
 def test_pauses_grow_up_to_a_bound() -> None:
@@ -136,7 +142,7 @@ def test_jobs_that_no_machine_could_do_do_not_count(store: Store) -> None:
     load(store, 9)
     us = crew(store)
     failing(us, MOST_FAILURES, Failed("no such searcher", hopeless=True))
-    assert store.machines.all()[0].set_aside == ""
+    assert store.machines.all()[0].quarantined == ""
 
 
 @on_sqlite
@@ -152,8 +158,8 @@ def test_a_job_that_fails_again_does_not_count_again(store: Store) -> None:
 def test_what_is_lost_together_counts_once(store: Store) -> None:
     load(store, 9)
     us = crew(store)
-    claims = [claim for claim, _ in us.claims(Stage.BUILD, 9)]
-    store.queue.settle(us.owner, [Settlement(claim, Lost("the node left")) for claim in claims])
+    claims = [claim for claim, _ in us.claims(JobStage.BUILD, 9)]
+    store.queue.finish(us.owner, [ClaimResult(claim, Lost("the node left")) for claim in claims])
     assert store.machines.all()[0].losses == 1
 
 
@@ -172,6 +178,6 @@ def test_one_success_clears_the_failures(store: Store) -> None:
 def test_a_coordinator_that_dies_is_not_its_machines_fault(store: Store) -> None:
     load(store, 9)
     us = crew(store, lease_s=0.0)
-    us.claims(Stage.BUILD, MOST_FAILURES)
+    us.claims(JobStage.BUILD, MOST_FAILURES)
     store.queue.sweep()
     assert (store.machines.all()[0].failures, store.machines.all()[0].losses) == (0, 0)

@@ -8,11 +8,15 @@ import pytest
 from crew import LABEL, ZEN, crew, load
 
 from skipjack.errors import UsageError
-from skipjack.fleet.store.jobs.problem_list import ProblemFilter
-from skipjack.fleet.store.jobs.problems import Added, NewProblem, Provenance
-from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.store import (
+    AddedProblems,
+    NewProblem,
+    ProblemFilter,
+    Provenance,
+    Store,
+    open_store,
+)
 from skipjack.fleet.store.sql import statements
-from skipjack.fleet.store.store import Store
 
 ON_SQLITE = pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
 """Where all databases are asked the same."""
@@ -34,16 +38,16 @@ def keys(store: Store, **wanted: object) -> set[str]:
 
 
 def test_a_problem_is_imported_once_and_gets_every_tag(store: Store) -> None:
-    assert store.problems.add(CONV, "resnet") == Added(6, 0, 6)
-    assert store.problems.add([*CONV, *MATMUL], "resnet") == Added(4, 6, 4)
-    assert store.problems.add(MATMUL, "bert") == Added(0, 4, 4)
+    assert store.problems.add(CONV, "resnet") == AddedProblems(6, 0, 6)
+    assert store.problems.add([*CONV, *MATMUL], "resnet") == AddedProblems(4, 6, 4)
+    assert store.problems.add(MATMUL, "bert") == AddedProblems(0, 4, 4)
     assert store.problems.tags() == [("bert", 4), ("resnet", 10)]
     assert keys(store, tag="bert") == {problem.key for problem in MATMUL}
 
 
 @ON_SQLITE
 def test_a_problem_that_is_given_twice_counts_once(store: Store) -> None:
-    assert store.problems.add([MATMUL[0], MATMUL[0]], "t") == Added(1, 0, 1)
+    assert store.problems.add([MATMUL[0], MATMUL[0]], "t") == AddedProblems(1, 0, 1)
 
 
 def test_keys_that_differ_in_case_or_are_very_long_are_different_problems(store: Store) -> None:
@@ -56,7 +60,7 @@ def test_keys_that_differ_in_case_or_are_very_long_are_different_problems(store:
 @ON_SQLITE
 def test_tag_only_tags_what_is_known_and_imports_nothing(store: Store) -> None:
     store.problems.add(CONV[:2], "old")
-    assert store.problems.add(CONV, "new", tag_only=True) == Added(0, 2, 2)
+    assert store.problems.add(CONV, "new", tag_only=True) == AddedProblems(0, 2, 2)
     assert keys(store) == {problem.key for problem in CONV[:2]}
 
 
@@ -64,7 +68,7 @@ def test_more_than_one_statement_holds_are_imported(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(statements.chunks, "__defaults__", (3,))
-    assert store.problems.add([*CONV, *MATMUL], "t") == Added(10, 0, 10)
+    assert store.problems.add([*CONV, *MATMUL], "t") == AddedProblems(10, 0, 10)
     assert keys(store, tag="t") == {problem.key for problem in (*CONV, *MATMUL)}
 
 
@@ -112,7 +116,7 @@ def test_retired_problems_are_left_out_until_they_are_wanted_again(store: Store)
 
 @ON_SQLITE
 def test_an_unknown_tag_is_refused_with_near_ones(store: Store) -> None:
-    with pytest.raises(UsageError, match="there is none yet; skipjack import"):
+    with pytest.raises(UsageError, match="there is none yet; tag problems with skipjack import"):
         list(store.problems.find(tag="resnet"))
     store.problems.add(CONV, "resnet50")
     with pytest.raises(UsageError, match="unknown tag 'resnet': did you mean resnet50"):
@@ -122,7 +126,7 @@ def test_an_unknown_tag_is_refused_with_near_ones(store: Store) -> None:
 def test_two_imports_at_once_add_every_problem_once(store: Store, store_url: str) -> None:
     given = [NewProblem(f"matmul:{n}x8x8:f32", "matmul", "", "f32") for n in range(1, 1501)]
     start = threading.Barrier(3)
-    counted: list[Added] = []
+    counted: list[AddedProblems] = []
 
     def add(problems: list[NewProblem]) -> None:
         with open_store(store_url) as mine:
@@ -136,8 +140,8 @@ def test_two_imports_at_once_add_every_problem_once(store: Store, store_url: str
         thread.start()
     for thread in threads:
         thread.join()
-    total = sum(counted, Added())
-    assert total == Added(1500, 3000, 1500)
+    total = sum(counted, AddedProblems())
+    assert total == AddedProblems(1500, 3000, 1500)
     assert len(keys(store, tag="t")) == 1500
 
 
@@ -170,7 +174,7 @@ def test_problems_are_listed_with_their_tags_and_last_measurement(store: Store) 
     assert (result.job, result.label, result.machine, result.gpu) == (1, LABEL, "host", "0")
     assert store.problems.untag([one, three], "night") == 1
     assert [p.problem for p in store.problems.listed(ProblemFilter("night"), 9)] == [two]
-    with pytest.raises(UsageError, match="does not know relu:1; skipjack import"):
+    with pytest.raises(UsageError, match="does not know relu:1; import it with skipjack import"):
         store.problems.tag([one, "relu:1"], Provenance("x"))
     with pytest.raises(UsageError, match="did you mean night"):
         store.problems.untag([one], "nigt")

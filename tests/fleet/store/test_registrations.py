@@ -10,13 +10,10 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import DBAPIError
 
 from skipjack.errors import UsageError
-from skipjack.fleet.engine import Host
-from skipjack.fleet.machines.registration import Registration
-from skipjack.fleet.states import Stage
-from skipjack.fleet.store.machines import registrations
-from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.model import Host, JobStage, Registration
+from skipjack.fleet.store import Store, open_store
+from skipjack.fleet.store.catalog import registrations
 from skipjack.fleet.store.schema import tables
-from skipjack.fleet.store.store import Store
 
 GPU7 = Registration("gpu7", "10.0.0.7", 2222, "tuner", "gfx908/120", 8, remarks="r", python="/p")
 
@@ -25,7 +22,9 @@ def test_a_machine_is_registered_once_and_anew_on_request(store: Store) -> None:
     assert not store.registrations.add(GPU7)
     assert store.registrations.all() == [GPU7]
     other = Registration("gpu7", "10.0.0.8")
-    with pytest.raises(UsageError, match=r"gpu7 \(tuner@10.0.0.7 port 2222\) already.*--replace"):
+    with pytest.raises(
+        UsageError, match=r"gpu7 \(tuner@10.0.0.7 port 2222\) exists already.*--replace"
+    ):
         store.registrations.add(other)
     assert store.registrations.get("gpu7") == GPU7
     assert store.registrations.add(other, replace=True)
@@ -58,7 +57,7 @@ def test_an_unknown_name_suggests_near_ones_and_changes_nothing(store: Store) ->
         with pytest.raises(UsageError, match="unknown machine 'gpu8': did you mean gpu7"):
             verb(["gpu7", "gpu8"])
     assert store.registrations.all() == [GPU7]
-    with pytest.raises(UsageError, match="skipjack machine add registers one"):
+    with pytest.raises(UsageError, match="register one with skipjack machine add"):
         store.registrations.remove(["gpu7"])
         store.registrations.get("gpu7")
 
@@ -68,27 +67,27 @@ def test_a_disabled_machine_gets_no_jobs_until_it_is_enabled(store: Store) -> No
     us = crew(store)
     store.registrations.add(Registration("host", "10.0.0.7"))
     store.registrations.disable(["host"], "disabled by me: new fans")
-    assert us.claims(Stage.BUILD) == []
-    assert store.machines.all()[0].set_aside == "disabled by me: new fans"
+    assert us.claims(JobStage.BUILD) == []
+    assert store.machines.all()[0].quarantined == "disabled by me: new fans"
     with pytest.raises(UsageError, match="skipjack machine enable host"):
         store.jobs.resume(machine="host")
     assert store.registrations.enable(["host", "host"]) == ["host"]
-    assert len(us.claims(Stage.BUILD)) == 1
+    assert len(us.claims(JobStage.BUILD)) == 1
 
 
 @on_sqlite
 def test_so_does_one_that_turns_up_later(store: Store) -> None:
     store.registrations.add(GPU7)
     store.registrations.disable(["gpu7"], "new fans")
-    assert store.queue.register(Host("gpu7", 8, 1 << 30), "ray").set_aside == "new fans"
-    assert store.queue.seen(["gpu7"])[0].set_aside == "new fans"
+    assert store.queue.register(Host("gpu7", 8, 1 << 30), "ray").quarantined == "new fans"
+    assert store.queue.seen(["gpu7"])[0].quarantined == "new fans"
     store.registrations.enable(["gpu7"])
-    assert store.queue.register(Host("gpu7", 8, 1 << 30), "ray").set_aside == ""
+    assert store.queue.register(Host("gpu7", 8, 1 << 30), "ray").quarantined == ""
 
 
 @contextmanager
 def beside(url: str, does: Callable[[Store], object]) -> Iterator[None]:
-    """Somebody else does something, and has got as far as locks let them."""
+    """Another process runs until it waits for a lock."""
 
     with open_store(url) as other:
         other.registrations.all()
@@ -127,7 +126,7 @@ def test_who_is_disabled_while_it_turns_up_or_is_resumed_gets_no_jobs(
     else:
         store.jobs.resume(machine="gpu7")
     others[0].__exit__(None, None, None)
-    assert store.machines.all()[0].set_aside == "new fans"
+    assert store.machines.all()[0].quarantined == "new fans"
 
 
 @pytest.mark.parametrize("store_url", ["postgresql"], indirect=True)

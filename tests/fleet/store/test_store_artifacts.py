@@ -1,4 +1,4 @@
-"""Artifacts: kept once, and never handed out unless whole and sealed with the fleet's key."""
+"""Artifacts: stored once, and never used unless intact and signed with the fleet's key."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,10 +7,10 @@ import pytest
 from crew import artifacts_of, crew, load, on_sqlite, rows
 from sqlalchemy import Connection, delete, update
 
-from skipjack.fleet.seal import seal
-from skipjack.fleet.states import Stage, State
+from skipjack.fleet.model import JobStage, JobState
+from skipjack.fleet.signature import sign
+from skipjack.fleet.store import Store
 from skipjack.fleet.store.schema import tables
-from skipjack.fleet.store.store import Store
 
 CODE = bytes(range(256)) * 5
 
@@ -28,7 +28,7 @@ def _damaged(connection: Connection) -> None:
 
 
 def _foreign(connection: Connection) -> None:
-    sealed = seal(b"another fleet", DIGEST)
+    sealed = sign(b"another fleet", DIGEST)
     connection.execute(update(tables.artifacts).where(HERE).values(seal=sealed))
 
 
@@ -36,7 +36,7 @@ def test_the_bytes_of_an_artifact_come_back_as_they_were(store: Store) -> None:
     load(store)
     us = crew(store)
     us.build(CODE, b"")
-    assert us.claim(Stage.EVALUATE)[1].artifacts == artifacts_of([CODE, b""])
+    assert us.claim(JobStage.EVALUATE)[1].artifacts == artifacts_of([CODE, b""])
 
 
 def test_the_same_code_of_two_jobs_is_kept_once(store: Store) -> None:
@@ -52,7 +52,7 @@ def test_the_same_code_of_two_jobs_is_kept_once(store: Store) -> None:
     [
         (_removed, "is not in the store"),
         (_damaged, "is damaged"),
-        (_foreign, "not sealed with this fleet's key"),
+        (_foreign, "not signed with this fleet's key"),
     ],
 )
 @on_sqlite
@@ -64,9 +64,9 @@ def test_a_lost_artifact_is_built_again_and_never_handed_out(
     us.build(CODE)
     us.build(b"whole")
     store.database.transaction(harm)
-    ((_, task),) = us.claims(Stage.EVALUATE, 2)
+    ((_, task),) = us.claims(JobStage.EVALUATE, 2)
     assert task.artifacts == artifacts_of([b"whole"])
-    (lost,) = store.jobs.find(state=State.NEW)
-    assert f"artifact {DIGEST} " in lost.standing.reason and reason in lost.standing.reason
+    (lost,) = store.jobs.find(state=JobState.NEW)
+    assert f"artifact {DIGEST} " in lost.status.reason and reason in lost.status.reason
     us.build(CODE)
-    assert us.claim(Stage.EVALUATE)[1].artifacts == artifacts_of([CODE])
+    assert us.claim(JobStage.EVALUATE)[1].artifacts == artifacts_of([CODE])

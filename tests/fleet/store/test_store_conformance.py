@@ -1,4 +1,4 @@
-"""Databases keep to the kit that ships for plug-ins; the kit tells what is wrong with others."""
+"""Databases pass the conformance kit for plug-ins, which reports errors of others."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from sqlalchemy import URL, Connection, Engine, Table, event, text
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
-from skipjack.fleet.records import Claim, Settlement, Want
-from skipjack.fleet.states import Stage
+from skipjack.fleet.model import Claim, ClaimResult, JobStage, WorkRequest
 from skipjack.fleet.store import Store
-from skipjack.fleet.store.sql import dialect, register
-from skipjack.fleet.store.sql.dialect import Rows
+from skipjack.fleet.store.sql import dialect
+from skipjack.fleet.store.sql.dialect import Rows, register
 from skipjack.fleet.store.sql.sqlite import SQLiteDialect
 from skipjack.testing.fleet.stores import StoreConformance
 
@@ -82,7 +81,7 @@ class _Miscounting(_Wrapping):
 
 
 class _Forgetful(_Wrapping):
-    """Writes no line of a job's story."""
+    """Writes no event of a job's history."""
 
     def insert_rows(self, connection: Connection, table: Table, rows: Rows) -> None:
         if table.name != "story":
@@ -117,7 +116,7 @@ class _Sharing(_Queue):
 
     first: ClassVar[list[Any]] = []
 
-    def claim(self, owner: str, stage: Stage, wants: Sequence[Want]) -> list[Any]:
+    def claim(self, owner: str, stage: JobStage, wants: Sequence[WorkRequest]) -> list[Any]:
         claimed = self.ours.claim(owner, stage, wants)
         self.first[:] = self.first or claimed[:1]
         return [*claimed[:-1], *self.first] if claimed else []
@@ -129,16 +128,16 @@ class _Sleepless(_Queue):
 
 
 class _Accepting(_Queue):
-    def settle(self, owner: str, settlements: Sequence[Settlement]) -> list[Claim]:
-        self.ours.settle(owner, settlements)
+    def finish(self, owner: str, claim_results: Sequence[ClaimResult]) -> list[Claim]:
+        self.ours.finish(owner, claim_results)
         return []
 
 
 class _CountingTwice(_Queue):
-    def settle(self, owner: str, settlements: Sequence[Settlement]) -> list[Claim]:
-        if settlements[0].trials:
+    def finish(self, owner: str, claim_results: Sequence[ClaimResult]) -> list[Claim]:
+        if claim_results[0].trials:
             self._execute("UPDATE jobs SET trials = trials + 1")
-        return self.ours.settle(owner, settlements)
+        return self.ours.finish(owner, claim_results)
 
     def _execute(self, words: str) -> None:
         with self.store.database.engine.begin() as connection:
@@ -146,7 +145,7 @@ class _CountingTwice(_Queue):
 
 
 class _Blind(_CountingTwice):
-    """Somebody took a view away."""
+    """A view is missing."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -168,7 +167,7 @@ class _Unstoppable(_Queue):
         (_Sleepless, "a_lease_that_expires_gives_jobs_back", "a lease of 0.2 s did not expire"),
         (_Accepting, "a_lease_that_expires_gives_jobs_back", "from an owner whose lease was swept"),
         (_Accepting, "a_settlement_of_an_earlier_claim_is_refused", "after attempt 2 has begun"),
-        (_CountingTwice, "a_result_counts_once", "told twice are counted as"),
+        (_CountingTwice, "a_result_counts_once", "reported twice are counted as"),
         (_Unstoppable, "jobs_are_aborted_resumed_and_reset", "after an abort jobs are"),
         (_Blind, "views_answer", "the view job_story has None rows"),
     ],
@@ -194,13 +193,13 @@ def test_the_kit_tells_what_is_wrong_with_a_store(
 @pytest.mark.parametrize(
     ("broken", "test", "said"),
     [
-        (_StandingClock, "times_are_those_of_the_databases_clock", "50 ms passed, and the clock"),
+        (_StandingClock, "times_are_those_of_the_databases_clock", "50 ms passed, but the clock"),
         (_LocalClock, "times_are_those_of_the_databases_clock", "clock is off by .* in UTC"),
-        (_PieceByPiece, "a_transaction_that_is_interrupted_leaves_nothing", "wrote is there"),
+        (_PieceByPiece, "a_transaction_that_is_interrupted_leaves_nothing", "wrote was committed"),
         (_Shortening, "odd_texts_and_large_ones_survive", "60000 characters came back with 4000"),
-        (_Insensitive, "odd_texts_and_large_ones_survive", "is the same as|IntegrityError"),
+        (_Insensitive, "odd_texts_and_large_ones_survive", "is not distinguished|IntegrityError"),
         (_Miscounting, "a_store_that_is_opened_again_has_everything", r"\(new, known, tagged\)"),
-        (_Forgetful, "the_story_of_a_job_is_complete", r"the story of a job is \[\]"),
+        (_Forgetful, "the_story_of_a_job_is_complete", r"the events of a job are \[\]"),
         (_Unordered, "urgent_jobs_come_first_and_those_that_failed_last", "of higher priority"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What each database is told, whatever its configuration says."""
+"""Session settings of each database, independent of its configuration."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from sqlalchemy import make_url, text
 from sqlalchemy.exc import DBAPIError
 
 from skipjack.errors import StorageError
-from skipjack.fleet.store.jobs.problems import NewProblem
-from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.store import NewProblem, Store, open_store
 from skipjack.fleet.store.sql import clock
 from skipjack.fleet.store.sql.dialect import dialect_of, engine_for
-from skipjack.fleet.store.store import Store
 from skipjack.settings import Settings
 from small_disks import disk, make_read_only, mounted
 
@@ -117,8 +115,8 @@ def test_mysql_is_said_to_be_untested_and_mariadb_is_not(
 ) -> None:
     with open_store(mariadb.fresh()):
         assert "MySQL" not in caplog.text
-    # One that has not said what it is counts as MySQL, which has its driver.
+    # A server of unknown type counts as MySQL, which uses the same driver.
     engine = engine_for(make_url("mysql+pymysql://me:secret@host/name"))
     remark = dialect_of(engine).remark(engine)
-    assert "is MySQL: MySQL is not tested; use MariaDB or PostgreSQL" in remark
+    assert "is MySQL, which is not tested; use MariaDB or PostgreSQL" in remark
     assert "secret" not in remark

@@ -8,19 +8,22 @@ import pytest
 from crew import LABEL, ZEN, Crew, crew, found_out, load, on_sqlite, rows
 from sqlalchemy import event, text
 
-from skipjack.core.config import Config
-from skipjack.core.problem import Problem
-from skipjack.core.study import Study
-from skipjack.core.trial import Status, Trial
-from skipjack.fleet.further_jobs import make_kernels, make_searches
-from skipjack.fleet.records import JobKind, Known, Label, Plan
-from skipjack.fleet.states import Built, Stage, State, Told
-from skipjack.fleet.store.opening import open_store
+from skipjack.core import Config, Problem, Status, Study, Trial
+from skipjack.fleet.labels.further_jobs import make_kernels, make_searches
+from skipjack.fleet.model import (
+    Built,
+    JobKind,
+    JobPlan,
+    JobStage,
+    JobState,
+    Label,
+    PriorResult,
+    Task,
+    Told,
+)
+from skipjack.fleet.store import Store, open_store
 from skipjack.fleet.store.sql import statements
-from skipjack.fleet.store.store import Store
-from skipjack.fleet.task import Task
-from skipjack.ledger import Ledger
-from skipjack.ledger.facts import Facts, read_facts
+from skipjack.ledger import Facts, Ledger, read_facts
 from skipjack.solvers import find_solver
 
 TUNED = {"solver": "nest", "config": {"tile": 4}, "time_ns": 5.0, "code": {"digest": "d"}}
@@ -43,7 +46,7 @@ def searched_facts() -> Facts:
         ledger.log_ask(study.id, Config(tile=1))
         trials = [Trial(Config(tile=1), value=9.0), Trial(Config(tile=6), value=7.0)]
         ledger.log_tells(study.id, [*trials, Trial(Config(tile=7), Status.CRASH, reason="SIGSEGV")])
-        return read_facts(ledger.facts_beyond(empty.snapshot()))
+        return read_facts(ledger.facts_since(empty.snapshot()))
     finally:
         ledger.close()
         empty.close()
@@ -53,14 +56,14 @@ def add(
     store: Store, kind: JobKind, label: str = LABEL, size: int = 1, solver: str = "auto"
 ) -> None:
     driver = solver if solver == "miopen" else ""
-    plan = Plan(f"matmul:{size}x8x8", ZEN.name, solver, kind=kind, driver=driver)
+    plan = JobPlan(f"matmul:{size}x8x8", ZEN.name, solver, kind=kind, driver=driver)
     store.jobs.add(Label(label, "me"), [plan])
 
 
 def take(workers: Crew, kind: JobKind, label: str = LABEL) -> Task:
     """Claim a job of a kind to build."""
     ((_, task),) = workers.store.queue.claim(
-        workers.owner, Stage.BUILD, [workers.want()], label=label, kind=kind
+        workers.owner, JobStage.BUILD, [workers.want()], label=label, kind=kind
     )
     return task
 
@@ -68,13 +71,13 @@ def take(workers: Crew, kind: JobKind, label: str = LABEL) -> Task:
 def finish(workers: Crew, kind: JobKind, result: dict[str, Any], label: str = LABEL) -> int:
     """Do a job of a kind from its start to its end."""
     store, want = workers.store, workers.want(devices=(ZEN,))
-    for stage in Stage:
+    for stage in JobStage:
         ((claim, _),) = store.queue.claim(workers.owner, stage, [want], label=label, kind=kind)
-        facts = searched_facts() if stage is Stage.EVALUATE else found_out("built")
-        if stage is Stage.BUILD:
-            assert not workers.settle(claim, Built(), facts=facts)
+        facts = searched_facts() if stage is JobStage.EVALUATE else found_out("built")
+        if stage is JobStage.BUILD:
+            assert not workers.finish(claim, Built(), facts=facts)
         else:
-            assert not workers.settle(claim, Told(finished=True), facts=facts, result=result)
+            assert not workers.finish(claim, Told(finished=True), facts=facts, result=result)
     return claim.job
 
 
@@ -86,13 +89,13 @@ def test_a_claim_takes_jobs_of_its_kind_and_they_are_counted_apart(store: Store)
     workers = crew(store)
     want = [workers.want(count=5)]
     taken = {
-        kind: store.queue.claim(workers.owner, Stage.BUILD, want, label=LABEL, kind=kind)
+        kind: store.queue.claim(workers.owner, JobStage.BUILD, want, label=LABEL, kind=kind)
         for kind in (JobKind.FIND, JobKind.TUNE)
     }
     assert [task.plan.kind for _, task in taken[JobKind.FIND]] == [JobKind.FIND]
     assert sorted(task.plan.solver for _, task in taken[JobKind.TUNE]) == ["auto", "auto", "miopen"]
-    assert store.queue.live(LABEL, JobKind.TUNE) == {State.BUILDING: 3}
-    assert store.queue.live(LABEL, JobKind.KERNELS) == {State.NEW: 1}
+    assert store.queue.live(LABEL, JobKind.TUNE) == {JobState.BUILDING: 3}
+    assert store.queue.live(LABEL, JobKind.KERNELS) == {JobState.NEW: 1}
     assert sum(store.queue.live(LABEL).values()) == 5
 
 
@@ -118,11 +121,11 @@ def test_kernels_are_of_the_winner_and_not_applicable_without_one(store: Store) 
         add(store, JobKind.KERNELS, size=size)
     workers = crew(store)
     finish(workers, JobKind.TUNE, TUNED)
-    assert take(workers, JobKind.KERNELS).known == (Known("nest", {"tile": 4}),)
+    assert take(workers, JobKind.KERNELS).known == (PriorResult("nest", {"tile": 4}),)
     assert not store.queue.claim(
-        workers.owner, Stage.BUILD, [workers.want()], label=LABEL, kind=JobKind.KERNELS
+        workers.owner, JobStage.BUILD, [workers.want()], label=LABEL, kind=JobKind.KERNELS
     )
-    assert store.queue.live(LABEL, JobKind.KERNELS)[State.NOT_APPLICABLE] == 1
+    assert store.queue.live(LABEL, JobKind.KERNELS)[JobState.NOT_APPLICABLE] == 1
     assert list(store.results.winners(LABEL)) == [("matmul:1x8x8", ZEN.name)]
 
 
@@ -143,7 +146,7 @@ def test_the_winner_of_tunings_is_who_surely_beats_the_default(store: Store) -> 
         }
         finish(workers, JobKind.TUNE, {**TUNED, **told})
     (winner,) = store.results.winners(LABEL).values()
-    assert winner == Known("nest", {"tile": 4})
+    assert winner == PriorResult("nest", {"tile": 4})
 
 
 def test_a_ranking_by_the_same_toolchain_is_taken_over_with_its_facts(store: Store) -> None:
@@ -159,7 +162,7 @@ def test_a_ranking_by_the_same_toolchain_is_taken_over_with_its_facts(store: Sto
     assert found.job.result is not None
     assert found.job.result["taken_over"] == {"job": original, "label": "before"}
     assert len(found.facts) == 2
-    assert [line.event for line in store.jobs.story(found.job.id)] == ["taken_over"]
+    assert [line.event for line in store.jobs.history(found.job.id)] == ["taken_over"]
 
 
 @pytest.mark.parametrize("store_url", ["postgresql", "mariadb"], indirect=True)
@@ -193,8 +196,8 @@ def test_a_job_that_another_run_makes_meanwhile_stays_as_it_is(
         (job for job in store.jobs.find(label=LABEL) if job.plan.kind is JobKind.FIND),
         key=lambda job: job.plan.problem,
     )
-    assert (theirs.standing.state, ours.standing.state) == (State.NEW, State.EVALUATED)
-    assert store.jobs.story(theirs.id) == [] and len(store.jobs.story(ours.id)) == 1
+    assert (theirs.status.state, ours.status.state) == (JobState.NEW, JobState.EVALUATED)
+    assert store.jobs.history(theirs.id) == [] and len(store.jobs.history(ours.id)) == 1
     assert rows(store, "rounds") == facts + 2
     finish(crew(store), JobKind.FIND, RANKED)
 
@@ -217,9 +220,9 @@ def test_a_reset_of_one_kind_leaves_the_others_as_they_are(store: Store) -> None
     workers = crew(store)
     finish(workers, JobKind.TUNE, TUNED)
     finish(workers, JobKind.FIND, RANKED)
-    assert store.jobs.reset(LABEL, State.EVALUATED, State.NEW, kind=JobKind.FIND).reset == 1
-    assert store.queue.live(LABEL, JobKind.TUNE) == {State.EVALUATED: 1}
-    assert store.queue.live(LABEL, JobKind.FIND) == {State.NEW: 1}
+    assert store.jobs.reset(LABEL, JobState.EVALUATED, JobState.NEW, kind=JobKind.FIND).reset == 1
+    assert store.queue.live(LABEL, JobKind.TUNE) == {JobState.EVALUATED: 1}
+    assert store.queue.live(LABEL, JobKind.FIND) == {JobState.NEW: 1}
 
 
 @on_sqlite
@@ -234,7 +237,7 @@ def test_another_winner_than_was_packed_is_packed_instead(store: Store) -> None:
     newer = {**RANKED["verdict"], "solver_version": find_solver("nest").version}
     finish(workers, JobKind.FIND, {**RANKED, "verdict": newer})
     assert make_kernels(store, LABEL).again == 1
-    assert store.queue.live(LABEL, JobKind.KERNELS) == {State.NEW: 1}
+    assert store.queue.live(LABEL, JobKind.KERNELS) == {JobState.NEW: 1}
 
 
 @on_sqlite
@@ -244,16 +247,16 @@ def test_what_had_no_winner_while_it_was_ranked_anew_is_packed_afterwards(store:
     finish(workers, JobKind.TUNE, TUNED)
     assert make_kernels(store, LABEL).made == 1
     add(store, JobKind.KERNELS, size=2)
-    store.jobs.reset(LABEL, State.EVALUATED, State.NEW, kind=JobKind.TUNE)
+    store.jobs.reset(LABEL, JobState.EVALUATED, JobState.NEW, kind=JobKind.TUNE)
     want = [workers.want(count=2)]
     assert not store.queue.claim(
-        workers.owner, Stage.BUILD, want, label=LABEL, kind=JobKind.KERNELS
+        workers.owner, JobStage.BUILD, want, label=LABEL, kind=JobKind.KERNELS
     )
-    assert store.queue.live(LABEL, JobKind.KERNELS) == {State.NOT_APPLICABLE: 2}
+    assert store.queue.live(LABEL, JobKind.KERNELS) == {JobState.NOT_APPLICABLE: 2}
     finish(workers, JobKind.TUNE, TUNED)
     again = make_kernels(store, LABEL)
     assert (again.made, again.again, again.left_out) == (0, 1, 1)
-    assert store.queue.live(LABEL, JobKind.KERNELS) == {State.NEW: 1, State.NOT_APPLICABLE: 1}
+    assert store.queue.live(LABEL, JobKind.KERNELS) == {JobState.NEW: 1, JobState.NOT_APPLICABLE: 1}
 
 
 @on_sqlite

@@ -13,18 +13,23 @@ from servers import PASSWORD, Server
 from sqlalchemy import Connection, Engine, func, insert, select, text, update
 
 from processes import PATIENCE_S
-from skipjack.core.device import Device
+from skipjack.core import Device
 from skipjack.errors import StorageError
-from skipjack.fleet.engine import Host
-from skipjack.fleet.records import Label, Plan, Settlement, Want
-from skipjack.fleet.states import Failed, Stage, State
-from skipjack.fleet.store.jobs.problems import NewProblem
-from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.model import (
+    ClaimResult,
+    Failed,
+    Host,
+    JobPlan,
+    JobStage,
+    JobState,
+    Label,
+    WorkRequest,
+)
+from skipjack.fleet.store import NewProblem, Store, open_store
 from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.sql import sqlite
-from skipjack.fleet.store.sql.retrying import Patience
 from skipjack.fleet.store.sql.statements import insert_rows
-from skipjack.fleet.store.store import Store
+from skipjack.fleet.store.sql.transactions import RetryPolicy
 from skipjack.processes import ProcessIdentity
 
 
@@ -35,8 +40,8 @@ def served(server: Server, user_dir: Path) -> Iterator[Store]:
         yield store
 
 
-def _patient(limit_s: float = 60.0, **options: Any) -> Patience:
-    return Patience(limit_s, rng=np.random.default_rng(0), **options)
+def _patient(limit_s: float = 60.0, **options: Any) -> RetryPolicy:
+    return RetryPolicy(limit_s, rng=np.random.default_rng(0), **options)
 
 
 def _add_owner(connection: Connection, name: str) -> None:
@@ -67,8 +72,8 @@ def test_a_server_that_restarts_in_a_transaction_loses_nothing(
 
     _patient().transact(engine, lambda connection: _add_owner(connection, "before"))
     # It comes back while we wait for it, and not before.
-    patience = _patient(on_wait=told.append, sleep=lambda seconds: server.start())
-    assert patience.transact(engine, work) == "done"
+    retries = _patient(on_wait=told.append, sleep=lambda seconds: server.start())
+    assert retries.transact(engine, work) == "done"
     assert _owners(engine) == ["a", "b", "before"]
     assert len(told) == 1
     assert PASSWORD not in told[0]
@@ -77,7 +82,7 @@ def test_a_server_that_restarts_in_a_transaction_loses_nothing(
 def test_every_verb_waits_for_a_server_that_is_away(server: Server, user_dir: Path) -> None:
     told: list[str] = []
     with open_store(server.fresh(), on_wait=told.append) as store:
-        owner = store.queue.sign_in(ProcessIdentity("here", 1), 60.0)
+        owner = store.queue.start_lease(ProcessIdentity("here", 1), 60.0)
         server.stop()
         restart = threading.Timer(0.5, server.start)
         restart.start()
@@ -99,10 +104,10 @@ def test_patience_ends(server: Server, served: Store) -> None:
         pauses.append(seconds)
         now[0] += seconds
 
-    patience = _patient(9.0, on_wait=lambda said: None, sleep=sleep, monotonic=lambda: now[0])
+    retries = _patient(9.0, on_wait=lambda said: None, sleep=sleep, monotonic=lambda: now[0])
     server.stop()
     with pytest.raises(StorageError, match=r"gave up after 9 seconds: .*cannot be used") as caught:
-        patience.transact(
+        retries.transact(
             served.database.engine, lambda connection: connection.execute(text("SELECT 1"))
         )
     assert PASSWORD not in str(caught.value)
@@ -191,8 +196,8 @@ def test_a_file_that_is_locked_is_waited_for(
                 lock.rollback()
                 holder.close()
 
-        patience = _patient(sleep=let_go, on_wait=pytest.fail)
-        patience.transact(store.database.engine, lambda connection: _add_owner(connection, "a"))
+        retries = _patient(sleep=let_go, on_wait=pytest.fail)
+        retries.transact(store.database.engine, lambda connection: _add_owner(connection, "a"))
         assert _owners(store.database.engine) == ["a"]
         assert len(pauses) == 3
 
@@ -239,23 +244,25 @@ def test_claims_and_results_survive_a_lost_acknowledgement(
     with open_store(server.fresh(), on_wait=lambda said: None) as store:
         keys = [f"matmul:{n}x8x8" for n in range(1, 9)]
         store.problems.add([NewProblem(key, "matmul") for key in keys], "t")
-        store.jobs.add(Label("L", "me"), [Plan(key, device.name) for key in keys])
+        store.jobs.add(Label("L", "me"), [JobPlan(key, device.name) for key in keys])
         machine = store.queue.register(Host("m", 1, 1, (device,)), "local")
-        owner = store.queue.sign_in(ProcessIdentity("here", 1), 60.0)
+        owner = store.queue.start_lease(ProcessIdentity("here", 1), 60.0)
         with monkeypatch.context() as patch:
             cuts = _cut_after_commit(store.database.engine, patch)
-            taken = store.queue.claim(owner, Stage.BUILD, [Want(machine.id, "s", count=3)])
+            taken = store.queue.claim(
+                owner, JobStage.BUILD, [WorkRequest(machine.id, "s", count=3)]
+            )
         assert len(cuts) == 1
         assert set(store.queue.renew(owner) or ()) == {claim.job for claim, _ in taken}
         assert len(taken) == 3
-        settlements = [Settlement(claim, Failed("no room")) for claim, _ in taken]
+        claim_results = [ClaimResult(claim, Failed("no room")) for claim, _ in taken]
         with monkeypatch.context() as patch:
             cuts = _cut_after_commit(store.database.engine, patch)
-            assert store.queue.settle(owner, settlements) == []
+            assert store.queue.finish(owner, claim_results) == []
         assert len(cuts) == 1
-        assert store.queue.live() == {State.NEW: 8}
+        assert store.queue.live() == {JobState.NEW: 8}
         for claim, _ in taken:
-            assert [line.event for line in store.jobs.story(claim.job)] == ["claimed", "failed"]
+            assert [line.event for line in store.jobs.history(claim.job)] == ["claimed", "failed"]
 
 
 @pytest.mark.parametrize("mistake", [False, True])

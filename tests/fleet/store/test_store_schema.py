@@ -1,4 +1,4 @@
-"""The schema: the same whether made at once or by revisions; invariants are constraints."""
+"""The schema: equal whether created or upgraded; invariants are constraints."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ from sqlalchemy import Connection, Engine, PoolProxiedConnection, make_url, text
 from sqlalchemy.exc import DBAPIError
 
 from processes import PATIENCE_S
-from skipjack.core.device import Device
+from skipjack.core import Device
 from skipjack.errors import NewerFormatError, StorageError
-from skipjack.fleet.store import opening
-from skipjack.fleet.store.machines.devices import record_of
-from skipjack.fleet.store.opening import open_store
+from skipjack.fleet.store import Store, open_store, opening
+from skipjack.fleet.store.catalog.devices import record_of
 from skipjack.fleet.store.schema import migrations, revisions
 from skipjack.fleet.store.schema.tables import metadata
 from skipjack.fleet.store.sql.dialect import engine_for
-from skipjack.fleet.store.store import Store
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pytest
 from servers import PASSWORD, USER, MariaDB, PostgreSQL, Server
 
 from skipjack.errors import SkipjackError, StorageError, UsageError
-from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.sql import retrying
-from skipjack.fleet.store.sql.urls import database_url, for_people
+from skipjack.fleet.store import open_store
+from skipjack.fleet.store.sql import transactions
+from skipjack.fleet.store.sql.urls import database_url, displayed_url
 from skipjack.settings import Settings
 
 
@@ -54,21 +54,21 @@ def test_short_forms_get_their_driver(given: str, driver: str, tmp_path: Path) -
     [
         ("hunter2", "is not the URL of a database; write sqlite"),
         ("postgresql://me:hunter2@host:port/fleet", "is not the URL of a database"),
-        ("oracle://me:hunter2@host/fleet", "asks for a database 'oracle'"),
-        ("postgresql+psycopg://me:hunter2@host", r"names no database: .*add /name"),
-        ("sqlite://", "names no file"),
-        ("sqlite://me:hunter2@host/fleet", "names a host or a user, and SQLite is a file"),
-        ("sqlite://hunter2/fleet", "names a host or a user, and SQLite is a file"),
-        ("postgresql:///me:hunter2@host/fleet", "has a password where"),
-        ("mysql:///me:hunter2@host/fleet", "has a password where"),
-        ("sqlite:///me:hunter2@host/fleet", "has a password where"),
-        ("postgresql://me:hunter@hunter2@host/fleet", "has a password where"),
-        ("postgresql://me%3Ahunter2@host/fleet", "has a password where"),
-        ("postgresql://m/e:hunter2@host/fleet", "has a password where"),
+        ("oracle://me:hunter2@host/fleet", "has an unknown scheme 'oracle'"),
+        ("postgresql+psycopg://me:hunter2@host", r"has no database name: .*add /name"),
+        ("sqlite://", "has no file name"),
+        ("sqlite://me:hunter2@host/fleet", "has a host or a user, but SQLite is a file"),
+        ("sqlite://hunter2/fleet", "has a host or a user, but SQLite is a file"),
+        ("postgresql:///me:hunter2@host/fleet", "seems to have a password in"),
+        ("mysql:///me:hunter2@host/fleet", "seems to have a password in"),
+        ("sqlite:///me:hunter2@host/fleet", "seems to have a password in"),
+        ("postgresql://me:hunter@hunter2@host/fleet", "seems to have a password in"),
+        ("postgresql://me%3Ahunter2@host/fleet", "seems to have a password in"),
+        ("postgresql://m/e:hunter2@host/fleet", "seems to have a password in"),
         ("postgresql:/me:hunter2@host/fleet", "is not the URL of a database"),
         ("mysql://me:hunter2@host/fleet?sslmode=require", "has an option 'sslmode'.*ssl_ca"),
         ("mysql://me:hunter2@host/fleet?read_timeout=soon", "an option .* has a value"),
-        ("sqlite:///~nobody1/fleet.sqlite", "~nobody1.* whom this machine does not know"),
+        ("sqlite:///~nobody1/fleet.sqlite", "~nobody1.* who is unknown on this machine"),
     ],
 )
 def test_what_is_no_url_is_refused_without_being_shown(
@@ -89,12 +89,12 @@ def test_what_is_no_url_is_refused_without_being_shown(
     ],
 )
 def test_unusual_urls_that_are_right_are_taken(given: str, tmp_path: Path) -> None:
-    assert "hunter2" not in for_people(database_url(given, Settings(tmp_path)))
+    assert "hunter2" not in displayed_url(database_url(given, Settings(tmp_path)))
 
 
 def test_options_are_not_shown_as_they_may_be_secret(tmp_path: Path) -> None:
     url = database_url("mysql+pymysql://me:hunter2@host/fleet?passwd=hunter3", Settings(tmp_path))
-    assert "hunter" not in for_people(url)
+    assert "hunter" not in displayed_url(url)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_password_that_others_can_read_is_warned_of_once(
         for _ in range(2):
             url = database_url("postgresql://somebody@host/name", Settings(tmp_path))
             assert url.password == PASSWORD
-        assert caplog.text.count(f"others can read the password of the database in {secret}") == (
+        assert caplog.text.count(f"other users can read the database password in {secret}") == (
             warnings
         )
     assert f"chmod 600 {secret}" in caplog.text and PASSWORD not in caplog.text
@@ -186,7 +186,7 @@ def test_a_database_that_is_down_is_an_error_at_once(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = server.fresh()
-    monkeypatch.setattr(retrying._Trouble, "pause", _must_not_wait)
+    monkeypatch.setattr(transactions._Retries, "pause", _must_not_wait)
     server.stop()
     with pytest.raises(StorageError, match=r"cannot be used: .*(?i:refused)") as caught:
         open_store(url)

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, text
 
+from skipjack.fleet.store import Store, open_store
 from skipjack.fleet.store.jobs import facts
-from skipjack.fleet.store.opening import open_store
 from skipjack.fleet.store.schema import tables, views
 from skipjack.fleet.store.sql.dialect import dialects
-from skipjack.fleet.store.store import Store
-from skipjack.ledger.facts import Facts
+from skipjack.ledger import Facts
 from skipjack.settings import Settings
 
 CREATED = "2026-01-01T00:00:00.000000Z"
@@ -103,7 +102,7 @@ def _fill(store: Store) -> None:
         **{"job": 1, "epoch": 0, "round": 0, "digests": "[]", "trials": 2, "failed_trials": 1},
         **{"attempt": 1, "machine": 1, "created": 0.0},
     }
-    story = {
+    history = {
         **{"job": 1, "at": 86400.25, "event": "built", "before": "building", "after": "built"},
         **{"epoch": 0, "round": 0, "attempt": 1, "machine": 1, "reason": ""},
     }
@@ -135,7 +134,7 @@ def _fill(store: Store) -> None:
         # A stage that found out nothing.
         empty = rounds | {"round": 1, "stage": "build"}
         connection.execute(insert(tables.rounds).values(empty))
-        connection.execute(insert(tables.story).values(story))
+        connection.execute(insert(tables.history).values(history))
 
 
 def ask(store: Store, query: str) -> list[dict[str, Any]]:
@@ -239,5 +238,5 @@ def test_every_view_is_documented() -> None:
 
 
 def test_the_same_columns_everywhere() -> None:
-    names = [list(views.definitions(dialect.spelling)) for dialect in dialects()]
+    names = [list(views.definitions(dialect.view_syntax)) for dialect in dialects()]
     assert names == [list(views.NAMES)] * len(dialects())

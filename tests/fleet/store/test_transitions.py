@@ -1,4 +1,4 @@
-"""Whatever is done to a store in whatever order: jobs stand where their story says."""
+"""Random operations on a store: the state of every job follows from its history."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ from crew import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skipjack.fleet.records import Claim, Settlement, StoryLine
-from skipjack.fleet.states import (
+from skipjack.fleet.model import (
     Aborted,
     ArtifactLost,
     Built,
+    Claim,
     Claimed,
+    ClaimResult,
     Event,
     Failed,
     Inapplicable,
+    JobEvent,
+    JobStage,
+    JobState,
+    JobStatus,
     Lost,
     Released,
     Reset,
     Resumed,
-    Stage,
-    Standing,
-    State,
     Told,
     advance,
 )
-from skipjack.fleet.store.opening import open_store
-from skipjack.fleet.store.store import Store
+from skipjack.fleet.store import Store, open_store
 from skipjack.settings import load_settings
 
 _EVENTS: list[Event] = [
@@ -51,10 +52,10 @@ _EVENTS: list[Event] = [
 ]
 _SPELLED = {type(event).__name__.lower(): event for event in _EVENTS}
 
-claiming = st.tuples(st.just("claim"), st.sampled_from(Stage), st.integers(1, 3))
+claiming = st.tuples(st.just("claim"), st.sampled_from(JobStage), st.integers(1, 3))
 settling = st.tuples(st.just("settle"), st.sampled_from(_EVENTS), st.integers(0, 5))
 resetting = st.tuples(
-    st.just("reset"), st.sampled_from(State), st.sampled_from([State.NEW, State.BUILT])
+    st.just("reset"), st.sampled_from(JobState), st.sampled_from([JobState.NEW, JobState.BUILT])
 )
 others = st.tuples(
     st.sampled_from(["sign_out", "abort", "resume", "stop", "start", "sweep"]),
@@ -80,18 +81,18 @@ def test_every_job_stands_where_its_story_leads(steps: list[tuple[object, object
 def _do(us: Crew, claims: list[Claim], name: str, what: object, more: object) -> Crew:
     store = us.store
     match name, what, more:
-        case "claim", Stage(), int():
+        case "claim", JobStage(), int():
             claims += [claim for claim, _ in us.claims(what, more)]
         case "settle", _, int() if claims:
-            # Any claim that ever was, so that most are settled too late or twice.
+            # Any earlier claim, so that most results come too late or twice.
             claim = claims[-1 - more % len(claims)]
-            store.queue.settle(
-                us.owner, [Settlement(claim, what, found_out("facts"), trials=1, result=RESULT)]
+            store.queue.finish(
+                us.owner, [ClaimResult(claim, what, found_out("facts"), trials=1, result=RESULT)]
             )  # type: ignore[arg-type]
-        case "reset", State(), State():
+        case "reset", JobState(), JobState():
             store.jobs.reset(LABEL, what, more)
         case "sign_out", _, _:
-            store.queue.sign_out(us.owner, "restarted")
+            store.queue.end_lease(us.owner, "restarted")
             return crew(store, lease_s=0.0)
         case "sweep", _, _ if store.queue.sweep():
             return crew(store)
@@ -108,37 +109,37 @@ def _do(us: Crew, claims: list[Claim], name: str, what: object, more: object) ->
 
 def _check(store: Store) -> None:
     for job in store.jobs.find():
-        standing, attempts, told = Standing(), 0, 0
-        built: set[int] = set()  # each settlement tells a trial; a round that is rebuilt, once
-        for line in store.jobs.story(job.id):
+        status, attempts, told = JobStatus(), 0, 0
+        built: set[int] = set()  # each result has a trial; a round that is built again has one
+        for line in store.jobs.history(job.id):
             assert (line.before, line.epoch, line.round) == (
-                str(standing.state),
-                standing.epoch,
-                standing.round,
+                str(status.state),
+                status.epoch,
+                status.round,
             )
             attempts += line.event == "claimed"
             assert line.attempt == attempts
-            before, standing = standing, advance(standing, _event(line))
-            assert line.after == str(standing.state)
-            if standing.epoch > before.epoch:
+            before, status = status, advance(status, _event(line))
+            assert line.after == str(status.state)
+            if status.epoch > before.epoch:
                 told, built = 0, set()
             told += line.event == "told"
             built |= {line.round} if line.event == "built" else set()
-        assert (job.standing, job.attempt, job.trials) == (standing, attempts, told + len(built))
-        assert (job.result is not None) == (standing.state is State.EVALUATED)
+        assert (job.status, job.attempt, job.trials) == (status, attempts, told + len(built))
+        assert (job.result is not None) == (status.state is JobState.EVALUATED)
 
 
-def _event(line: StoryLine) -> Event:
-    """What happened, as its line tells."""
+def _event(line: JobEvent) -> Event:
+    """The event of a line of the history."""
     match line.event:
         case "claimed":
             return Claimed()
         case "told":
-            return Told(line.after == State.EVALUATED)
+            return Told(line.after == JobState.EVALUATED)
         case "resumed":
             return Resumed()
         case "reset":
-            return Reset(State(line.after))
+            return Reset(JobState(line.after))
         case "aborted":
             return Aborted(line.reason)
     kind = type(_SPELLED[line.event])

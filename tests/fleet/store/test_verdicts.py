@@ -8,24 +8,23 @@ import pytest
 from sqlalchemy import update
 
 from skipjack.errors import UsageError
-from skipjack.fleet.records import JobKind, Label, Plan
-from skipjack.fleet.store.jobs import verdicts
-from skipjack.fleet.store.jobs.problems import NewProblem
+from skipjack.fleet.model import JobKind, JobPlan, Label
+from skipjack.fleet.store import NewProblem, Store
+from skipjack.fleet.store.jobs import jobs
 from skipjack.fleet.store.schema import tables
-from skipjack.fleet.store.store import Store
 
 KEYS = ["matmul:8x8x8:f32", "matmul:16x16x16:f32"]
 PLANS = [
-    Plan(KEYS[1], "znver4/1", kind=JobKind.FIND),
-    Plan(KEYS[0], "znver4/1", kind=JobKind.FIND),
-    Plan(KEYS[0], "gfx900/56", kind=JobKind.FIND),
-    Plan(KEYS[0], "znver4/1", "auto"),
-    Plan(KEYS[1], "znver4/1", "auto"),
+    JobPlan(KEYS[1], "znver4/1", kind=JobKind.FIND),
+    JobPlan(KEYS[0], "znver4/1", kind=JobKind.FIND),
+    JobPlan(KEYS[0], "gfx900/56", kind=JobKind.FIND),
+    JobPlan(KEYS[0], "znver4/1", "auto"),
+    JobPlan(KEYS[1], "znver4/1", "auto"),
 ]
 
 
 def test_jobs_of_a_problem_come_in_a_row(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verdicts, "_PAGE", 2)
+    monkeypatch.setattr(jobs, "_PAGE", 2)
     store.problems.add([NewProblem(key, "matmul") for key in KEYS], "t")
     for label in ("L", "M"):
         store.jobs.add(Label(label, "ann"), PLANS)

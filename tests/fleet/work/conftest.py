@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.fleet.states import Stage
+from skipjack.fleet.model import JobStage
 from skipjack.fleet.work import Worker, make_worker
 
 
 @pytest.fixture
-def workers(user_dir: Path) -> Iterator[dict[Stage, Worker]]:
+def workers(user_dir: Path) -> Iterator[dict[JobStage, Worker]]:
     """A builder and an evaluator."""
-    made = {stage: make_worker(stage) for stage in Stage}
+    made = {stage: make_worker(stage) for stage in JobStage}
     yield made
     for worker in made.values():
         worker.close()

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from skipjack import solvers
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.parameters import Parameter, ParameterSpace
-from skipjack.core.problem import Problem
-from skipjack.native import llvm
-from skipjack.native.cpu import target_of
-from skipjack.solvers.solver import Blob, Slot, Solver, Source
+from skipjack.core import Config, Device, Parameter, ParameterSpace, Problem
+from skipjack.native import llvm, target_of
+from skipjack.solvers import Blob, Slot, Solver, Source
 
 LONG = 1000
 SIZES = (991, 2003)

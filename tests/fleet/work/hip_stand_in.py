@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from skipjack.core.device import Device
-from skipjack.gpu.opening import register_driver
+from skipjack.core import Device
+from skipjack.gpu import register_driver
 from skipjack.testing.fake_gpu import FakeDriver
 
 DEVICE = Device("hip", "gfx908", 120, "a fake MI100", serial="fake-a")

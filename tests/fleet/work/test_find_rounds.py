@@ -6,29 +6,27 @@ from typing import Any
 import pytest
 from job_rounds import HERE, plan, through
 
-from skipjack.fleet.records import JobKind, Known
-from skipjack.fleet.states import Stage
-from skipjack.fleet.task import Outcome, Task
+from skipjack.fleet.model import JobKind, JobStage, PriorResult, Task, TaskOutcome
 from skipjack.fleet.work import Worker, job_handlers
-from skipjack.ledger.facts import read_facts
+from skipjack.ledger import read_facts
 from skipjack.operations import parse
 from skipjack.solvers import find_solver
-from skipjack.tuning.applicable_solvers import entrants
+from skipjack.tuning.study import buildable_solvers
 
 SMALL, CONVOLUTION = "add:256", "conv2d:n1c4h6w6k4y3x3p1q1"
-SLOW = Known("nest", {"schedule": "i:128 i"})
-"""Nobody would ask for it: neither unrolled nor vectorized."""
+SLOW = PriorResult("nest", {"schedule": "i:128 i"})
+"""A config that no searcher asks for: neither unrolled nor vectorized."""
 
 
-def result_of(outcomes: list[Outcome]) -> dict[str, Any]:
+def result_of(outcomes: list[TaskOutcome]) -> dict[str, Any]:
     assert outcomes[-1].result is not None
     return dict(outcomes[-1].result)
 
 
 def test_a_find_ranks_everybody_with_libraries_and_what_is_known(
-    workers: dict[Stage, Worker],
+    workers: dict[JobStage, Worker],
 ) -> None:
-    able = {solver.name for solver in entrants(parse(SMALL), HERE)}
+    able = {solver.name for solver in buildable_solvers(parse(SMALL), HERE)}
     outcomes = through(workers, plan(SMALL, kind=JobKind.FIND, budget=2, round=2), known=(SLOW,))
     result = result_of(outcomes)
     ranked = [row for row in result["solvers"] if row["status"] == "ok"]
@@ -45,7 +43,7 @@ def test_a_find_ranks_everybody_with_libraries_and_what_is_known(
 
 
 def test_the_winner_is_built_checked_and_timed_once_and_no_verdict_is_kept(
-    workers: dict[Stage, Worker],
+    workers: dict[JobStage, Worker],
 ) -> None:
     version = find_solver("nest").version
     packing = plan(SMALL, kind=JobKind.KERNELS)
@@ -56,37 +54,37 @@ def test_the_winner_is_built_checked_and_timed_once_and_no_verdict_is_kept(
     assert result["code"]["digest"] in outcomes[0].digests and result["time_ns"] > 0
     assert "verdicts" not in read_facts(outcomes[-1].facts)
     again = through(workers, packing, epoch=1, known=(SLOW,))
-    assert "compiling anew" in again[0].log and "compiling anew" not in outcomes[0].log
+    assert "compiling again" in again[0].log and "compiling again" not in outcomes[0].log
 
 
 def test_a_winner_of_another_version_of_its_solver_is_refused(
-    workers: dict[Stage, Worker],
+    workers: dict[JobStage, Worker],
 ) -> None:
     outdated = replace(SLOW, solver_version=10**6)
-    task = Task(1, Stage.BUILD, plan(SMALL, kind=JobKind.KERNELS), HERE, known=(outdated,))
-    outcome = workers[Stage.BUILD].perform(task)
+    task = Task(1, JobStage.BUILD, plan(SMALL, kind=JobKind.KERNELS), HERE, known=(outdated,))
+    outcome = workers[JobStage.BUILD].perform(task)
     assert outcome.hopeless and "--find --fresh" in outcome.failed
 
 
-def test_a_find_of_what_nobody_can_do_is_not_applicable(workers: dict[Stage, Worker]) -> None:
+def test_a_find_of_what_nobody_can_do_is_not_applicable(workers: dict[JobStage, Worker]) -> None:
     far = replace(HERE, kind="gpu", arch="gfx900", units=56)
-    task = Task(1, Stage.BUILD, plan(SMALL, kind=JobKind.FIND, device="gfx900/56"), far)
-    assert "no solver" in workers[Stage.BUILD].perform(task).inapplicable
+    task = Task(1, JobStage.BUILD, plan(SMALL, kind=JobKind.FIND, device="gfx900/56"), far)
+    assert "no solver" in workers[JobStage.BUILD].perform(task).inapplicable
 
 
 @pytest.mark.long
 def test_a_find_ends_although_the_builder_lacks_a_solver_of_the_evaluator(
-    workers: dict[Stage, Worker], monkeypatch: pytest.MonkeyPatch
+    workers: dict[JobStage, Worker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    everybody = entrants(parse(CONVOLUTION), HERE)
+    everybody = buildable_solvers(parse(CONVOLUTION), HERE)
 
     finding_plan = plan(CONVOLUTION, kind=JobKind.FIND, budget=1, round=1)
     with monkeypatch.context() as builder:
-        builder.setattr(job_handlers, "entrants", lambda problem, device: everybody[:1])
-        built = workers[Stage.BUILD].perform(Task(1, Stage.BUILD, finding_plan, HERE))
+        builder.setattr(job_handlers, "buildable_solvers", lambda problem, device: everybody[:1])
+        built = workers[JobStage.BUILD].perform(Task(1, JobStage.BUILD, finding_plan, HERE))
     assert not built.failed
-    told = workers[Stage.EVALUATE].perform(
-        Task(1, Stage.EVALUATE, finding_plan, HERE, 0, 0, (built.facts,), built.artifacts)
+    told = workers[JobStage.EVALUATE].perform(
+        Task(1, JobStage.EVALUATE, finding_plan, HERE, 0, 0, (built.facts,), built.artifacts)
     )
     assert told.finished and told.result is not None
     statuses = {row["solver"]: row["status"] for row in told.result["solvers"]}

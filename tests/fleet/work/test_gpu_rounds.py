@@ -7,18 +7,16 @@ from pathlib import Path
 import pytest
 
 from skipjack import plugins
-from skipjack.core.device import Device
+from skipjack.core import Device
 from skipjack.errors import WorkerError
-from skipjack.fleet.engines.local import LocalEngine
-from skipjack.fleet.host import detect_host
-from skipjack.fleet.records import Plan
-from skipjack.fleet.states import Stage
-from skipjack.fleet.store.machines.devices import describable
-from skipjack.fleet.task import Outcome, Task
+from skipjack.fleet import detect_host
+from skipjack.fleet.engines import LocalEngine
+from skipjack.fleet.model import JobPlan, JobStage, Task, TaskOutcome
+from skipjack.fleet.store import describable
 from skipjack.fleet.toolchain import toolchain
 from skipjack.fleet.work import make_worker
-from skipjack.fleet.work.assignment import assign_gpu
-from skipjack.gpu.opening import only_drivers
+from skipjack.fleet.work.task_context import assign_gpu
+from skipjack.gpu.discovery import only_drivers
 from skipjack.settings import load_settings
 from skipjack.solvers import find_solver
 from skipjack.testing.fake_gpu import DEVICE, FakeDriver
@@ -37,14 +35,14 @@ def fake_everywhere() -> Iterator[None]:
 
 
 def test_a_round_is_built_and_timed_on_the_gpu(fake_everywhere: None, user_dir: Path) -> None:
-    plan = Plan("add:1000:f32", DEVICE.name, searcher="exhaustive", budget=4, round=4)
-    builder = make_worker(Stage.BUILD)
+    plan = JobPlan("add:1000:f32", DEVICE.name, searcher="exhaustive", budget=4, round=4)
+    builder = make_worker(JobStage.BUILD)
     try:
-        built = builder.perform(Task(1, Stage.BUILD, plan, DEVICE))
+        built = builder.perform(Task(1, JobStage.BUILD, plan, DEVICE))
     finally:
         builder.close()
     assert not built.failed and not built.inapplicable, built
-    task = Task(1, Stage.EVALUATE, plan, DEVICE, 0, 0, (built.facts,), built.artifacts)
+    task = Task(1, JobStage.EVALUATE, plan, DEVICE, 0, 0, (built.facts,), built.artifacts)
     told = evaluated(task)
     assert not told.failed, told.failed
     assert told.finished and (told.trials, told.failed_trials) == (4, 2)
@@ -55,8 +53,8 @@ def test_a_round_is_built_and_timed_on_the_gpu(fake_everywhere: None, user_dir: 
     assert told.result["solver_version"] == 1
 
 
-def evaluated(task: Task) -> Outcome:
-    evaluator = make_worker(Stage.EVALUATE, gpu="fake:0")
+def evaluated(task: Task) -> TaskOutcome:
+    evaluator = make_worker(JobStage.EVALUATE, gpu="fake:0")
     try:
         return evaluator.perform(task)
     finally:
@@ -66,17 +64,19 @@ def evaluated(task: Task) -> Outcome:
 def test_a_result_is_as_fresh_as_its_builds_where_the_compiler_is_not_installed(
     fake_everywhere: None, user_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = Plan("add:1000:f32", DEVICE.name, searcher="exhaustive", budget=2, round=2)
-    builder = make_worker(Stage.BUILD)
+    plan = JobPlan("add:1000:f32", DEVICE.name, searcher="exhaustive", budget=2, round=2)
+    builder = make_worker(JobStage.BUILD)
     try:
-        built = builder.perform(Task(1, Stage.BUILD, plan, DEVICE))
+        built = builder.perform(Task(1, JobStage.BUILD, plan, DEVICE))
     finally:
         builder.close()
     there = toolchain(DEVICE)
     solver = type(find_solver("fake_gpu"))
     monkeypatch.setattr(solver, "compiler", lambda self: "fake compiler (not installed)")
     assert toolchain(DEVICE) != there
-    told = evaluated(Task(1, Stage.EVALUATE, plan, DEVICE, 0, 0, (built.facts,), built.artifacts))
+    told = evaluated(
+        Task(1, JobStage.EVALUATE, plan, DEVICE, 0, 0, (built.facts,), built.artifacts)
+    )
     assert told.result is not None
     assert told.result["toolchain"] == there
 
@@ -90,10 +90,10 @@ def test_a_host_lists_its_gpus(fake_everywhere: None) -> None:
 def test_each_gpu_has_an_evaluator_of_its_own(fake_everywhere: None, user_dir: Path) -> None:
     slots = LocalEngine(load_settings(), 1, 1).slots()
     build, on_cores, on_gpu = slots
-    assert build.stage is Stage.BUILD
+    assert build.stage is JobStage.BUILD
     assert DEVICE.name not in [one.name for one in on_cores.devices]
     assert ([one.name for one in on_gpu.devices], on_gpu.gpu) == ([DEVICE.name], "fake:0")
-    assert [slot.stage for slot in LocalEngine(load_settings(), 1, 0).slots()] == [Stage.BUILD]
+    assert [slot.stage for slot in LocalEngine(load_settings(), 1, 0).slots()] == [JobStage.BUILD]
 
 
 def test_jobs_are_built_for_gpus_that_nobody_has() -> None:
@@ -115,10 +115,10 @@ def test_a_gpu_is_taken_by_its_device_and_held_by_its_serial() -> None:
         assert (seat.gpu, seat.units, seat.device.units) == ("fake:1", ("fake-1",), 8)
         assert assign_gpu(large, "1", (0,)).gpu == "fake:1"
         assert assign_gpu(large, "7", (0,)).gpu == "fake:1", "a number of a scheduler's own"
-        with pytest.raises(WorkerError, match="GPU fake:0 has no fake_1/8: here is fake_1/4"):
+        with pytest.raises(WorkerError, match="GPU fake:0 is fake_1/4, not fake_1/8"):
             assign_gpu(large, "fake:0", (0,))
-        with pytest.raises(WorkerError, match="no GPU fake:3: here is fake:0, fake:1"):
+        with pytest.raises(WorkerError, match="no GPU fake:3; it has fake:0, fake:1"):
             assign_gpu(large, "fake:3", (0,))
         assert assign_gpu(large, "GPU-fake-1", (0,)).gpu == "fake:1"
-    with pytest.raises(WorkerError, match="this machine has no fake_1/8: here is no GPU"):
+    with pytest.raises(WorkerError, match="this machine has no fake_1/8; found: no GPU"):
         assign_gpu(large, "", (0,))

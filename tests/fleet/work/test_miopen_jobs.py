@@ -8,27 +8,25 @@ import pytest
 from hip_stand_in import DEVICE, HipStandIn
 
 from processes import gone
-from skipjack.core.device import Device
-from skipjack.fleet.records import JobKind, Known, Plan
-from skipjack.fleet.states import Stage
-from skipjack.fleet.task import Outcome, Task
+from skipjack.core import Device
+from skipjack.fleet.model import JobKind, JobPlan, JobStage, PriorResult, Task, TaskOutcome
 from skipjack.fleet.work import make_worker
-from skipjack.gpu.opening import only_drivers
+from skipjack.gpu.discovery import only_drivers
 from skipjack.interop.miopen import find_key, perf_key
 from skipjack.operations import parse
 from skipjack.settings import MIOPEN_TIMEOUT_S
-from skipjack.solvers.miopen.finding import VARIABLE
+from skipjack.solvers.miopen.solver import DRIVER_VARIABLE
 from skipjack.testing import miopen_driver
 
 KEY = parse("conv2d:n2c8h9w9k8y3x3p1q1", "f16").key
-Evaluate = Callable[..., Outcome]
+Evaluate = Callable[..., TaskOutcome]
 
 
 @pytest.fixture
 def driver(user_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The stand-in as the MIOpenDriver of this machine."""
     path = miopen_driver.install(tmp_path)
-    monkeypatch.setenv(VARIABLE, str(path))
+    monkeypatch.setenv(DRIVER_VARIABLE, str(path))
     return path
 
 
@@ -36,17 +34,17 @@ def driver(user_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 def evaluate(driver: Path) -> Iterator[Evaluate]:
     """Does jobs on the second GPU; one worker for all of a test."""
     with only_drivers(HipStandIn()):
-        builder = make_worker(Stage.BUILD)
-        worker = make_worker(Stage.EVALUATE, gpu="hip:1")
+        builder = make_worker(JobStage.BUILD)
+        worker = make_worker(JobStage.EVALUATE, gpu="hip:1")
 
         def evaluated(
             kind: JobKind = JobKind.TUNE, device: Device = DEVICE, **known: str
-        ) -> Outcome:
-            plan = Plan(KEY, device.name, "miopen", kind=kind, driver="miopen")
-            lines = (Known("miopen", known),) if known else ()
-            built = builder.perform(Task(1, Stage.BUILD, plan, device, known=lines))
-            task = Task(1, Stage.EVALUATE, plan, device, artifacts=built.artifacts)
-            return Outcome.of(worker.perform(Task.of(task.message())).message())
+        ) -> TaskOutcome:
+            plan = JobPlan(KEY, device.name, "miopen", kind=kind, driver="miopen")
+            lines = (PriorResult("miopen", known),) if known else ()
+            built = builder.perform(Task(1, JobStage.BUILD, plan, device, known=lines))
+            task = Task(1, JobStage.EVALUATE, plan, device, artifacts=built.artifacts)
+            return TaskOutcome.of(worker.perform(Task.of(task.message())).message())
 
         yield evaluated
         builder.close()
@@ -117,15 +115,15 @@ def test_a_wrong_result_leaves_the_ranking_of_the_others(
 
 
 def test_lines_of_another_format_are_refused(evaluate: Evaluate) -> None:
-    plan = Plan(KEY, DEVICE.name, kind=JobKind.FIND, driver="miopen")
+    plan = JobPlan(KEY, DEVICE.name, kind=JobKind.FIND, driver="miopen")
     data = json.dumps({"format": 2, "lines": []}).encode()
-    task = Task(1, Stage.EVALUATE, plan, DEVICE, artifacts={"digest": data})
-    worker = make_worker(Stage.EVALUATE, gpu="hip:1")
+    task = Task(1, JobStage.EVALUATE, plan, DEVICE, artifacts={"digest": data})
+    worker = make_worker(JobStage.EVALUATE, gpu="hip:1")
     try:
         outcome = worker.perform(task)
     finally:
         worker.close()
-    assert "are of format 2, this Skipjack reads 1" in outcome.failed and not outcome.hopeless
+    assert "have format 2, but this Skipjack reads 1" in outcome.failed and not outcome.hopeless
 
 
 def test_a_program_that_hangs_is_ended_with_all_that_it_started(
@@ -149,10 +147,10 @@ def test_a_program_that_hangs_is_ended_with_all_that_it_started(
 def test_a_machine_without_the_program_says_where_it_was_looked_for(
     evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(VARIABLE)
+    monkeypatch.delenv(DRIVER_VARIABLE)
     monkeypatch.setenv("PATH", "")
     outcome = evaluate()
-    assert f"set {VARIABLE} to its path" in outcome.failed and not outcome.hopeless
+    assert f"set {DRIVER_VARIABLE} to its path" in outcome.failed and not outcome.hopeless
 
 
 def test_a_program_on_another_gpu_is_not_believed(
@@ -163,11 +161,11 @@ def test_a_program_on_another_gpu_is_not_believed(
 
 
 def test_the_build_stage_passes_on_what_can_be_done(user_dir: Path) -> None:
-    builder = make_worker(Stage.BUILD)
+    builder = make_worker(JobStage.BUILD)
     try:
-        for problem, refused in ((KEY, ""), ("matmul:8x8x8:f16", "convolutions alone")):
-            plan = Plan(parse(problem).key, DEVICE.name, "miopen", driver="miopen")
-            outcome = builder.perform(Task(1, Stage.BUILD, plan, DEVICE))
+        for problem, refused in ((KEY, ""), ("matmul:8x8x8:f16", "for convolutions only")):
+            plan = JobPlan(parse(problem).key, DEVICE.name, "miopen", driver="miopen")
+            outcome = builder.perform(Task(1, JobStage.BUILD, plan, DEVICE))
             assert refused in outcome.inapplicable and bool(refused) == bool(outcome.inapplicable)
             assert not outcome.failed and not outcome.digests
     finally:

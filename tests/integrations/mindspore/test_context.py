@@ -11,8 +11,8 @@ import pytest
 
 from skipjack import context
 from skipjack.errors import UsageError
-from skipjack.integrations.mindspore import context as module
-from skipjack.runtime import tuning_policy
+from skipjack.integrations import context as module
+from skipjack.runtime.process import tuning_policy
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_context_without_a_mode_of_tuning_turns_nothing_on(
     ("words", "said"),
     [
         ({"device_target": "Ascend"}, "device_target is 'Ascend', for which Skipjack has no"),
-        ({"auto_tune_mode": "MCTS"}, "there is no mode 'MCTS'"),
+        ({"auto_tune_mode": "MCTS"}, "unknown mode 'MCTS'"),
         ({"mode": 7}, "mode is 7; write GRAPH_MODE or PYNATIVE_MODE"),
         ({"device_target": "Ascend", "auto_tune_mode": "GA"}, "device_target is 'Ascend'"),
     ],
@@ -85,7 +85,9 @@ def test_settings_that_pytorch_does_not_have_are_left_out(
     enabled: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
 ) -> None:
     context.set_context(auto_tune_mode="GA", device_id=0, save_graphs=False)
-    assert "set_context has no device_id and no save_graphs here" in caplog.text
+    assert (
+        "set_context ignores device_id and save_graphs, which PyTorch does not have" in caplog.text
+    )
     assert len(caplog.records) == 1 and len(enabled) == 1
     assert context.get_context("auto_tune_mode") == "GA"
 
@@ -100,7 +102,7 @@ def test_a_hook_that_cannot_be_enabled_is_one_sentence(
 
     monkeypatch.setattr(module, "enable", fail)
     context.set_context(auto_tune_mode="GA")
-    assert "PyTorch 2.4 is too old; the program goes on as it was" in caplog.text
+    assert "PyTorch 2.4 is too old; the program continues unchanged" in caplog.text
     assert context.get_context("auto_tune_mode") == "NO_TUNE"
 
 
@@ -126,5 +128,5 @@ def test_budgets_are_those_of_the_policy_in_force(enabled: list[dict[str, Any]])
 
 
 def test_a_name_that_the_context_does_not_have_is_refused() -> None:
-    with pytest.raises(UsageError, match="the context has no 'device_id'; it has mode"):
+    with pytest.raises(UsageError, match="the context has no setting 'device_id'; it has mode"):
         context.get_context("device_id")

@@ -15,7 +15,7 @@ from skipjack.integrations.mindspore import (
     read_variables,
     searchers_of,
 )
-from skipjack.integrations.mindspore import variables as module
+from skipjack.integrations.mindspore import settings as module
 from skipjack.native import cpu
 
 
@@ -29,11 +29,13 @@ def test_a_directory_must_exist_and_be_open_to_the_user(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     missing = read_variables({name: str(tmp_path / "missing")})
-    assert "there is no such directory; make it" in missing.complaints[0]
+    assert "this directory does not exist; create it" in missing.complaints[0]
     assert not missing.variables and missing.unusable == [name]
     monkeypatch.setattr(module.os, "access", lambda *_: False)
     closed = read_variables({name: str(tmp_path)})
-    assert "you may not read and write there" in closed.complaints[0] and not closed.variables
+    assert (
+        "this directory cannot be read and written" in closed.complaints[0] and not closed.variables
+    )
 
 
 def bank_of(folder: Path, *devices: str) -> Path:
@@ -49,7 +51,7 @@ def test_a_bank_that_others_closed_is_asked_for(
     bank_of(tmp_path)
     monkeypatch.setattr(module.os, "access", lambda path, _: path.name != "bank.jsonl")
     found = read_variables({"TUNE_BANK_PATH": str(tmp_path)})
-    assert "you may not read and write its bank.jsonl; ask its owner" in found.complaints[0]
+    assert "its bank.jsonl cannot be read and written; ask its owner" in found.complaints[0]
     assert found.unusable == ["TUNE_BANK_PATH"] and not found.variables
 
 
@@ -57,7 +59,7 @@ def test_a_bank_of_another_processor_is_one_sentence_and_is_used(tmp_path: Path)
     bank_of(tmp_path, "cpu:nocona/1:a", "cpu:nocona/2:b", "cpu:i386/1:c")
     found = read_variables({"TUNE_BANK_PATH": str(tmp_path)})
     (sentence,) = found.complaints
-    assert "its bank is of another processor (i386, nocona) and has nothing for this" in sentence
+    assert "its bank is for another processor (i386, nocona) and has nothing for this" in sentence
     assert found.variables and not found.unusable
 
 
@@ -125,7 +127,7 @@ def test_the_device_is_the_gpu_that_the_program_sees() -> None:
 def test_a_value_that_means_nothing_is_one_sentence(name: str, value: str) -> None:
     found = read_variables({name: value})
     (sentence,) = found.complaints
-    assert sentence.startswith(f"{name} is {value!r}, and is left out: ")
+    assert sentence.startswith(f"{name} is {value!r}, which is ignored: ")
     assert found.variables == {} and found.unusable == [name]
     assert found.policy("incremental") == "incremental"
 
@@ -154,7 +156,7 @@ def test_modes_name_classes_and_searchers(mode: str, searchers: dict[str, str]) 
 
 @pytest.mark.parametrize("mode", ["rl", "RL,RL", "RL, GA", "", "DQN"])
 def test_other_modes_are_refused_in_a_sentence(mode: str) -> None:
-    with pytest.raises(UsageError, match="there is no mode"):
+    with pytest.raises(UsageError, match="unknown mode"):
         searchers_of(mode)
 
 

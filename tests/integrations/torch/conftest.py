@@ -10,11 +10,10 @@ import pytest
 from hooked_calls import ForcedHook
 
 from skipjack.integrations.torch.hook import existing_hook
-from skipjack.native.cpu import detect
+from skipjack.native import detect
 from skipjack.operations import parse
-from skipjack.runtime import TunedKernel
-from skipjack.runtime.kernel_code import KernelCode
-from skipjack.solvers.registry import solvers_for
+from skipjack.runtime.local_kernels import KernelCode, TunedKernel
+from skipjack.solvers import solvers_for
 
 
 def built_kernel(key: str, solver_name: str = "", threads: int = 1) -> TunedKernel:
@@ -56,7 +55,7 @@ def built_kernels(own_directory: None, monkeypatch: pytest.MonkeyPatch) -> Calla
         nonlocal name
         name = solver_name
 
-    monkeypatch.setattr("skipjack.integrations.torch.choosing.lookup", lookup)
+    monkeypatch.setattr("skipjack.integrations.torch.selection.call_chooser.lookup", lookup)
     return choose
 
 

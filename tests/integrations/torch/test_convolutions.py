@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from skipjack.integrations.torch.hook import existing_hook
-from skipjack.integrations.torch.signatures import SIGNATURES
-from skipjack.integrations.torch.table import TableEntry
+from skipjack.integrations.torch.stubs import SIGNATURES, TableEntry
 
 torch = pytest.importorskip("torch")
 hooked = pytest.importorskip("skipjack.torch")
@@ -167,11 +166,11 @@ def test_only_gradients_that_are_asked_for_are_computed(
 def test_a_gradient_without_a_kernel_is_left_to_pytorch(
     kept: str, built_kernels: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from skipjack.integrations.torch import choosing
+    from skipjack.integrations.torch.selection import call_chooser
 
-    built = choosing.lookup
+    built = call_chooser.lookup
     monkeypatch.setattr(
-        choosing,
+        call_chooser,
         "lookup",
         lambda key, **options: built(key, **options) if key.endswith(kept) else None,
     )

@@ -14,23 +14,43 @@ from typing import Any
 
 import pytest
 
-from skipjack.gpu.artifact import Argument, GpuArtifact, KernelAbi
-from skipjack.gpu.cuda import CudaGpu, LaunchConfig, TensorMap
-from skipjack.gpu.plan import Descriptor, Fill, Number, Pointer, Scratch, launch
-from skipjack.integrations.torch.calls import CallMatch, KernelPart, StubStep, read_call
-from skipjack.integrations.torch.matching import match_call
-from skipjack.integrations.torch.plans import make_gpu_plan
-from skipjack.integrations.torch.signatures import SIGNATURES, TorchBackend
+from skipjack.gpu import (
+    Argument,
+    CudaGpu,
+    Descriptor,
+    Fill,
+    GpuArtifact,
+    KernelAbi,
+    Number,
+    Pointer,
+    Scratch,
+    TensorMap,
+    launch,
+)
+from skipjack.gpu.cuda import LaunchConfig
+from skipjack.integrations.torch.matching import (
+    CallMatch,
+    KernelPart,
+    StubStep,
+    match_call,
+    read_call,
+)
+from skipjack.integrations.torch.selection.plans import make_gpu_plan
 from skipjack.integrations.torch.stubs import (
     ARENA,
     ARGUMENT,
     FILL,
     LAUNCH,
     RESULT,
+    SIGNATURES,
     STUB_STEPS,
+    NativePlan,
+    PlanOutput,
+    PlanPlace,
+    PlanStep,
+    TorchBackend,
     stub_module,
 )
-from skipjack.integrations.torch.table import NativePlan, PlanOutput, PlanPlace, PlanStep
 from skipjack.native import cpu, llvm
 from skipjack.operations import parse
 
@@ -166,7 +186,7 @@ class LoadedStandIn:
         self._abi = abi
 
     def launched(self, step: Any) -> Any:
-        from skipjack.execute.gpu.kernel import LoadedKernel
+        from skipjack.execute.gpu import LoadedKernel
 
         whole = object.__new__(LoadedKernel)
         whole._artifact = GpuArtifact("sm_90", (self._abi,), (b"",))
@@ -307,7 +327,7 @@ ON_GPU = next(
     [
         (5, 1, ""),
         (15, 0, ""),
-        (6, 0, "on GPUs there are kernels for f16 and bf16 alone"),
+        (6, 0, "on GPUs there are only kernels for f16 and bf16"),
         (5, -1, "its tensors are on several devices"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 
 import skipjack
 from skipjack.integrations.torch.hook import existing_hook
-from skipjack.integrations.torch.racing import HookVerdict
+from skipjack.integrations.torch.selection import RaceResult
 from skipjack.native.cpu import usable_cores
 
 torch = pytest.importorskip("torch")
@@ -181,11 +181,11 @@ def test_an_unsure_race_is_run_again_by_a_program_that_searches(
 ) -> None:
     races = []
 
-    def judge(*_: object) -> HookVerdict:
+    def judge(*_: object) -> RaceResult:
         races.append(1)
-        return HookVerdict(None, 1.1, 1000.0, None, "no sure gain", is_sure=False)
+        return RaceResult(None, 1.1, 1000.0, None, "not a significant gain", is_sure=False)
 
-    monkeypatch.setattr("skipjack.integrations.torch.choosing.judge", judge)
+    monkeypatch.setattr("skipjack.integrations.torch.selection.call_chooser.race_kernels", judge)
     a, b = torch.randn(20, 12), torch.randn(12, 28)
     skipjack.tune("matmul:20x28x12:f32", seconds=0.5)
     for policy, raced in (("db", 1), ("db", 1), ("incremental", 2), ("incremental", 3), ("db", 3)):

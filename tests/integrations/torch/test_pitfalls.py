@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 from hooked_calls import ForcedHook  # noqa: E402
 
 from skipjack.integrations.torch import hook as hook_module  # noqa: E402
-from skipjack.integrations.torch.abi import torch_abi  # noqa: E402
+from skipjack.integrations.torch.stubs import torch_abi  # noqa: E402
 
 
 def same(forced: ForcedHook, compute: Callable[[], Any], ours: int = 1) -> Any:

@@ -83,7 +83,7 @@ def test_kernels_of_ours_compute_forward_and_backward() -> None:
 
 
 def test_what_a_search_finds_later_is_used_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skipjack.integrations.torch.choosing._STARTING_S", 0.0)
+    monkeypatch.setattr("skipjack.integrations.torch.selection.call_chooser._STARTING_S", 0.0)
     a, b = torch.randn(20, 12), torch.randn(12, 28)
     with hooked.autotune("incremental", seconds=0.001):
         a @ b
@@ -104,7 +104,7 @@ def test_a_disk_without_room_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> N
         torch.randn(21, 13) @ torch.randn(13, 29)
     found = decided("21x13")
     assert found.is_final and found.status == "failed"
-    assert "SKIPJACK_FREE_DISK asks for" in found.reason
+    assert "SKIPJACK_FREE_DISK requires" in found.reason
 
 
 def decided(sizes: str) -> Any:

@@ -88,7 +88,7 @@ sharded = network()
 fully_shard(sharded, mesh=distributed.device_mesh.init_device_mesh("cpu", (2,)))
 trained(sharded, 6)
 
-from skipjack.torch import is_enabled, report  # what follows looks at what became of it
+from skipjack.integrations.torch import is_enabled, report  # checks the result below
 
 calls = {f"{one.decision.op} {one.decision.description}": one.decision for one in report().calls}
 decided = {name: one.kernel if one.is_ours else "torch" for name, one in calls.items()}

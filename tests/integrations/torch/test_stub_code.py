@@ -73,7 +73,7 @@ def test_plain_calls_do_not_load_pytorchs_compiler(tmp_path: Path) -> None:
     done = run_program(
         """
         import sys, torch, skipjack.torch
-        skipjack.torch.enable("db", force=True)
+        skipjack.integrations.torch.activation.enable("db", force=True)
         torch.set_num_threads(1)
         layers = torch.nn.Sequential(
             torch.nn.Conv1d(3, 4, 3), torch.nn.BatchNorm1d(4), torch.nn.LayerNorm(6),
@@ -81,7 +81,7 @@ def test_plain_calls_do_not_load_pytorchs_compiler(tmp_path: Path) -> None:
         )
         layers(torch.randn(2, 3, 8)).sum().backward()
         torch.bmm(torch.randn(2, 3, 4), torch.randn(2, 4, 5))
-        print(skipjack.torch.report().hits, "sympy" in sys.modules)
+        print(skipjack.integrations.torch.activation.report().hits, "sympy" in sys.modules)
         """,
         tmp_path,
     )

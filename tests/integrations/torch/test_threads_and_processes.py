@@ -210,19 +210,19 @@ def test_a_child_that_is_forked_while_a_call_is_decided_is_not_stuck(
     forced: ForcedHook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The thread that decides does not exist in the child."""
-    from skipjack.integrations.torch import choosing
+    from skipjack.integrations.torch.selection import call_chooser
 
     a, b = torch.randn(12, 20), torch.randn(20, 8)
     wanted = forced.plainly(lambda: a @ b)
     deciding, go_on = threading.Event(), threading.Event()
-    choose = choosing.CallChooser.choose
+    choose = call_chooser.CallChooser.choose
 
     def slowly(self: Any, *arguments: Any) -> Any:
         deciding.set()
         go_on.wait(60)
         return choose(self, *arguments)
 
-    monkeypatch.setattr(choosing.CallChooser, "choose", slowly)
+    monkeypatch.setattr(call_chooser.CallChooser, "choose", slowly)
     with ThreadPoolExecutor(1) as threads:
         first = threads.submit(lambda: a @ b)
         assert deciding.wait(60)
@@ -334,13 +334,13 @@ AT_EXIT = """
 
     atexit.register(last)                 # runs after the hook is gone
     import skipjack.torch
-    skipjack.torch.enable(force=True)
+    skipjack.integrations.torch.activation.enable(force=True)
     late = Late()
     a @ b                                 # decided here: PyTorch's own kernel runs meanwhile
     thread = threading.Thread(target=lambda: [a @ b for _ in range(2000)])
     thread.start()                        # Python waits for it before it ends
     a @ b
-    print(skipjack.torch.report().hits > 0)
+    print(skipjack.integrations.torch.activation.report().hits > 0)
 """
 
 

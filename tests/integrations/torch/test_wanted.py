@@ -8,14 +8,10 @@ from pathlib import Path
 import pytest
 
 from skipjack.bank import Bank, BankEntry, BankLayer, layers_of
-from skipjack.integrations.torch.racing import (
-    HookVerdict,
-    HookVerdicts,
-    StoredVerdict,
-    VerdictSubject,
-)
-from skipjack.integrations.torch.signatures import SIGNATURES, TorchBackend
-from skipjack.integrations.torch.wanted import is_costly, wanted_signatures
+from skipjack.integrations.torch.dispatcher_registration import is_costly, wanted_signatures
+from skipjack.integrations.torch.selection import RaceResult, RaceResults, StoredRace
+from skipjack.integrations.torch.selection.race import RaceSubject
+from skipjack.integrations.torch.stubs import SIGNATURES, TorchBackend
 
 
 def banks(folder: Path, *known: tuple[str, str], solver: str = "nest") -> tuple[BankLayer, ...]:
@@ -41,13 +37,13 @@ def banks(folder: Path, *known: tuple[str, str], solver: str = "nest") -> tuple[
     return layers_of(folder, (), folder)
 
 
-def verdict(op: str, before_ns: float, after_ns: float | None, backend: str) -> StoredVerdict:
+def verdict(op: str, before_ns: float, after_ns: float | None, backend: str) -> StoredRace:
     way = 1 if after_ns is not None else None
-    found = HookVerdict(way, 1.0, before_ns, after_ns, "")
-    return StoredVerdict(VerdictSubject(f"aten::{op}", backend, "2.13.0"), found)
+    found = RaceResult(way, 1.0, before_ns, after_ns, "")
+    return StoredRace(RaceSubject(f"aten::{op}", backend, "2.13.0"), found)
 
 
-def hooked(layers: tuple[BankLayer, ...], *verdicts: StoredVerdict) -> dict[str, set[str]]:
+def hooked(layers: tuple[BankLayer, ...], *verdicts: StoredRace) -> dict[str, set[str]]:
     found, vain = wanted_signatures(SIGNATURES, layers, verdicts)
     assert not set(found) & set(vain)
     return {
@@ -105,7 +101,7 @@ def test_what_gains_less_than_it_costs_is_not_hooked(tmp_path: Path) -> None:
 
 
 def test_verdicts_are_read_back(tmp_path: Path) -> None:
-    store = HookVerdicts(tmp_path)
+    store = RaceResults(tmp_path)
     stored = verdict("mm", 2_000.0, 1_000.0, "cpu")
     assert store.put("a", stored.verdict, stored.subject) == stored.verdict
     (tmp_path / "torch" / "b.json").write_text('{"format":1,"way":1}')

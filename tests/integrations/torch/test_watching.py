@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from skipjack.integrations.torch import watching
-from skipjack.integrations.torch.decisions import TorchDecision, TorchStatus
-from skipjack.integrations.torch.watching import SearchWatcher
-from skipjack.runtime import TuningPolicy, current_policy
+from skipjack.integrations.torch.outcomes import TorchDecision, TorchStatus
+from skipjack.integrations.torch.selection import SearchMonitor, search_monitor
 from skipjack.runtime.online import SearchAnswer
+from skipjack.runtime.process import TuningPolicy, current_policy
 
 BACKGROUND = TuningPolicy("incremental", background=True)
 
@@ -47,11 +46,11 @@ class FakeSearches:
 @pytest.fixture
 def searches(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSearches]:
     fake = FakeSearches()
-    monkeypatch.setattr(watching, "lookup", fake.lookup)
-    monkeypatch.setattr(watching, "is_asked_for", lambda problem, _: problem in fake.asked)
-    monkeypatch.setattr(watching, "failure_of", lambda *_: "")
+    monkeypatch.setattr(search_monitor, "lookup", fake.lookup)
+    monkeypatch.setattr(search_monitor, "is_asked_for", lambda problem, _: problem in fake.asked)
+    monkeypatch.setattr(search_monitor, "failure_of", lambda *_: "")
     monkeypatch.setattr(
-        watching,
+        search_monitor,
         "search_of",
         lambda problem, _: SearchAnswer("kept") if problem in fake.ended else None,
     )
@@ -67,7 +66,7 @@ class Watch:
     """A watcher whose pauses are steps of a test."""
 
     def __init__(self, **calls: tuple[int, float]) -> None:
-        self.watcher = SearchWatcher(lambda: 0.0)
+        self.watcher = SearchMonitor(lambda: 0.0)
         self.watcher._thread = object()  # type: ignore[assignment]
         self.entries = {}
         for number, (name, (count, before_ns)) in enumerate(calls.items()):
@@ -128,7 +127,7 @@ def test_calls_that_share_a_problem_are_both_searched(searches: FakeSearches) ->
 
 def test_what_was_computed_before_is_not_counted(searches: FakeSearches) -> None:
     """As in a forked child, whose parent has told of it."""
-    assert SearchWatcher(lambda: 7.0)._counted_ns == 7.0
+    assert SearchMonitor(lambda: 7.0)._counted_ns == 7.0
 
 
 def test_the_account_is_told_what_was_added(
@@ -140,7 +139,7 @@ def test_the_account_is_told_what_was_added(
         def add(self, kernel_ns: int) -> None:
             told.append(kernel_ns)
 
-    monkeypatch.setattr(watching, "account_of_program", lambda _: Account())
+    monkeypatch.setattr(search_monitor, "account_of_program", lambda _: Account())
     sums = iter([100.0, 100.0, 250.0])
     watch = Watch(one=(1, 1.0))
     watch.watcher._kernel_ns = lambda: next(sums)

@@ -10,21 +10,22 @@ import pytest
 
 from skipjack.errors import StorageError, UsageError
 from skipjack.interop.miopen import (
+    FINDING_KINDS,
+    DatabaseRecord,
+    FileReport,
     FindResultLine,
-    Item,
     KernelRow,
-    Record,
+    RecordItem,
     algorithm_name,
+    check_paths,
+    convert,
     find_item,
     parse_find_key,
+    record_of,
     write_kernel_db,
     write_perf_sqlite,
 )
-from skipjack.interop.miopen.checking import check_paths
-from skipjack.interop.miopen.converting import convert
-from skipjack.interop.miopen.findings import KINDS, FileReport
-from skipjack.interop.miopen.json_format import record_of
-from skipjack.interop.miopen.plausible import Bounds
+from skipjack.interop.miopen.find_values import TimeBounds
 
 _BESIDE = Path(__file__).parents[4] / "shared" / "data" / "miopen"
 FOLDER = os.environ.get("FIND_DBS", str(_BESIDE) if _BESIDE.is_dir() else "")
@@ -91,7 +92,7 @@ def test_each_kind_is_found_at_its_line(find_db: Path, line: str, kind: str) -> 
     report = checked(find_db, first, line)
     assert kind in report.counts
     (finding,) = [each for each in report.findings if each.kind == kind]
-    assert (finding.line, finding.severity) == (2, KINDS[kind])
+    assert (finding.line, finding.severity) == (2, FINDING_KINDS[kind])
 
 
 def test_a_key_that_stands_twice_and_unsorted_keys(find_db: Path) -> None:
@@ -113,7 +114,7 @@ def test_a_problem_that_stands_twice_in_our_lines(find_db: Path) -> None:
     lines.write_text("\n".join(texts))
     (report,) = check_paths([lines])
     assert dict(report.counts) == {"duplicate_key": 1}
-    assert report.findings[0].message.startswith("a on gfx908/120 stands in line 1 already")
+    assert report.findings[0].message.startswith("a on gfx908/120 is in line 1 already")
     assert report.findings[0].line == 3
 
 
@@ -138,7 +139,7 @@ def test_a_file_that_ends_within_a_result_is_found(find_db: Path) -> None:
     find_db.write_text(f"{GOOD}\n{KEY}_g2=ConvA:0.5,0,{DIRECT[:-3]}")
     (report,) = check_paths([find_db])
     (finding,) = [each for each in report.findings if each.kind == "bad_line"]
-    assert (finding.line, finding.message) == (2, "the file is cut off in this line")
+    assert (finding.line, finding.message) == (2, "the file is truncated in this line")
 
 
 def test_many_of_a_kind_are_counted_and_the_first_told(find_db: Path) -> None:
@@ -158,20 +159,20 @@ def test_taps_on_padding_are_no_work() -> None:
     point = parse_find_key("64-1-1-3x3-64-1-1-64-1x1-1x1-1x1-0-NCHW-FP32-F")
     plain = parse_find_key("64-1-1-1x1-64-1-1-64-0x0-1x1-1x1-0-NCHW-FP32-F")
     assert point and plain
-    assert Bounds(point).least_ms("Direct") == Bounds(plain).least_ms("Direct")
+    assert TimeBounds(point).least_ms("Direct") == TimeBounds(plain).least_ms("Direct")
 
 
 def test_what_is_harmless_is_never_less_than_the_least() -> None:
     for direction in "FBW":
         key = parse_find_key(f"{KEY[:-1]}{direction}")
         assert key
-        bounds = Bounds(key)
+        bounds = TimeBounds(key)
         assert all(bounds.harmless_ms >= bounds.least_ms(each) for each in ("GEMM", "Winograd"))
 
 
 def test_rows_and_problems_without_each_other(tmp_path: Path) -> None:
     path = tmp_path / "gfx906_60.db"
-    write_perf_sqlite(path, [Record(PERF, [Item("A", "1")])])
+    write_perf_sqlite(path, [DatabaseRecord(PERF, [RecordItem("A", "1")])])
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE perf_db SET config = 5")
         connection.commit()
@@ -268,7 +269,7 @@ def test_lines_about_problems_without_a_key_are_not_nothing(tmp_path: Path) -> N
 
 
 def test_another_kind_than_the_name_says_is_an_error(tmp_path: Path, find_db: Path) -> None:
-    write_perf_sqlite(find_db, [Record(PERF, [Item("A", "1")])])
+    write_perf_sqlite(find_db, [DatabaseRecord(PERF, [RecordItem("A", "1")])])
     convert(find_db, tmp_path / "x.find.jsonl")
     for path in (find_db, tmp_path / "x.find.jsonl"):
         (report,) = check_paths([path])
@@ -284,7 +285,7 @@ def test_another_kind_than_the_name_says_is_an_error(tmp_path: Path, find_db: Pa
 
 def test_a_device_that_nothing_is_chosen_by_is_refused_here_too(find_db: Path) -> None:
     find_db.write_text(f"{GOOD}\n")
-    with pytest.raises(UsageError, match="--device chooses in an old perf-db"):
+    with pytest.raises(UsageError, match="--device selects a device of an old perf-db"):
         check_paths([find_db], device="gfx900/56")
 
 
@@ -322,15 +323,15 @@ def test_a_file_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path) -> 
 
 
 def test_nothing_to_check_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no database in"):
+    with pytest.raises(UsageError, match="contains no file with the name of a database"):
         check_paths([tmp_path])
-    with pytest.raises(StorageError, match="there is no file"):
+    with pytest.raises(StorageError, match="does not exist"):
         check_paths([tmp_path / "x.db"])
 
 
 def test_what_we_write_is_clean(find_db: Path) -> None:
     item = find_item(FindResultLine("A", 0.0371, 0, DIRECT))
-    assert not checked(find_db, Record(KEY, [item]).line).counts
+    assert not checked(find_db, DatabaseRecord(KEY, [item]).line).counts
 
 
 @pytest.mark.skipif(not FOLDER, reason="no databases are here; name a folder in FIND_DBS")

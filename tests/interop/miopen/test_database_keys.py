@@ -7,12 +7,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from skipjack.core.problem import Problem
+from skipjack.core import Problem
 from skipjack.errors import ProblemError, UsageError
 from skipjack.interop import parse_driver, parse_find_db
 from skipjack.interop.miopen import find_key, parse_find_key, perf_key, read_text_db
-from skipjack.interop.miopen.keys import perf_fields
-from skipjack.interop.miopen.problem_text import problem_text
+from skipjack.interop.miopen.keys import perf_fields, problem_text
 from skipjack.operations import parse
 
 _BESIDE = Path(__file__).parents[4] / "shared" / "data" / "miopen"

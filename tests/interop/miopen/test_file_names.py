@@ -65,7 +65,7 @@ def test_other_names_say_nothing(text: str) -> None:
 
 
 def test_there_is_no_name_for_nonsense() -> None:
-    with pytest.raises(UsageError, match="there is no file name"):
+    with pytest.raises(UsageError, match="has no file name"):
         db_name(DbName("find", "gfx908", -1))
-    with pytest.raises(UsageError, match="there is no file name"):
+    with pytest.raises(UsageError, match="has no file name"):
         db_name(DbName("find", "gfx908", 120, features="ecc"))

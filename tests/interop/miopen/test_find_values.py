@@ -8,20 +8,17 @@ from hypothesis import strategies as st
 
 from skipjack.errors import UsageError
 from skipjack.interop.miopen import (
+    DatabaseRecord,
     FindResultLine,
-    Item,
-    Record,
+    RecordItem,
     algorithm_name,
+    current_of,
     find_item,
     find_results,
+    find_text,
     legacy_item,
 )
-from skipjack.interop.miopen.find_values import (
-    algorithm_parts,
-    current_of,
-    find_text,
-    legacy_of,
-)
+from skipjack.interop.miopen.find_values import algorithm_parts, legacy_of
 
 FWD = "miopenConvolutionFwdAlgo"
 LEGACY = [
@@ -45,8 +42,8 @@ LEGACY = [
 ]
 
 
-def record(*texts: str) -> Record:
-    return Record("key", [Item(*text.split(":", 1)) for text in texts])
+def record(*texts: str) -> DatabaseRecord:
+    return DatabaseRecord("key", [RecordItem(*text.split(":", 1)) for text in texts])
 
 
 @pytest.mark.parametrize(("text", "result"), LEGACY)
@@ -72,7 +69,7 @@ def test_no_number_is_a_time_too() -> None:
 
 @pytest.mark.parametrize("text", ["S:1,0", "S:1", "S:", "S:x,0,a", "S:1,0x10,a", f"{FWD}GEMM:S,1"])
 def test_what_is_no_result_is_refused_with_its_text(text: str) -> None:
-    with pytest.raises(UsageError, match="is no find result"):
+    with pytest.raises(UsageError, match="is not a find result"):
         find_results(record(text))
 
 
@@ -88,7 +85,7 @@ LINES = st.builds(
 @given(LINES)
 def test_an_item_of_either_format_gives_the_result_again(line: FindResultLine) -> None:
     for item in (find_item(line), legacy_item(line), legacy_item(line, "MIOpenGEMM", "0_1,2")):
-        assert find_results(Record("key", [item])) == (line,)
+        assert find_results(DatabaseRecord("key", [item])) == (line,)
 
 
 @pytest.mark.parametrize("text", [text for text, _ in LEGACY])
@@ -107,7 +104,7 @@ def test_algorithms_are_named_by_direction_and_family() -> None:
     assert algorithm_name("W", "FFT") == "miopenConvolutionBwdWeightsAlgoFFT"
     assert algorithm_parts("miopenTransposeBwdDataAlgoGEMM") == ("bwd", "GEMM")
     assert algorithm_parts("ours") is None
-    with pytest.raises(UsageError, match="no family"):
+    with pytest.raises(UsageError, match="unknown family"):
         algorithm_name("fwd", "Magic")
-    with pytest.raises(UsageError, match="no direction"):
+    with pytest.raises(UsageError, match="unknown direction"):
         algorithm_name("up", "GEMM")

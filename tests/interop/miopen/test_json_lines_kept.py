@@ -7,10 +7,16 @@ from typing import Any
 import pytest
 
 from skipjack.errors import CorruptFileError, UsageError
-from skipjack.fleet.release.results.found import FoundProblem, RankedEntry
-from skipjack.interop.miopen import read_perf_sqlite, read_text_db
-from skipjack.interop.miopen.converting import Conversion, ConvertOptions, convert
-from skipjack.interop.miopen.json_format import line_of, record_of
+from skipjack.fleet.release.results import FoundProblem, RankedEntry
+from skipjack.interop.miopen import (
+    ConvertOptions,
+    convert,
+    line_of,
+    read_perf_sqlite,
+    read_text_db,
+    record_of,
+)
+from skipjack.interop.miopen.conversion import Conversion
 
 KEY = "128-28-28-3x3-256-28-28-64-1x1-1x1-1x1-0-NCHW-FP32-F"
 PERF = "2x128x28x28x1x3x3x1x256x64x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF"
@@ -70,7 +76,7 @@ def test_what_text_has_no_place_for_is_said(find_lines: Path) -> None:
     text, done = converted(find_lines, "x.fdb.txt")
     assert [record.key for record in read_text_db(text)] == [KEY]
     assert done.losses == (
-        "2 problems that MIOpen has no key for",
+        "2 problems without a key in MIOpen",
         "the configs, spreads or toolchains of 1 problem",
         "the digits after the sixth of 1 time",
     )
@@ -89,7 +95,7 @@ def test_one_of_several_devices_is_chosen(find_lines: Path) -> None:
     lines, done = converted(find_lines, "one.jsonl", device="gfx90a/104")
     assert lines.read_text() == f"{other}\n"
     assert done.losses == ("3 lines of other devices",)
-    with pytest.raises(UsageError, match="has nothing for gfx900/56"):
+    with pytest.raises(UsageError, match="has no lines for gfx900/56"):
         converted(find_lines, "one.jsonl", device="gfx900/56")
 
 
@@ -131,5 +137,5 @@ def test_a_key_that_stands_twice_in_text_does_so_after_json_lines(tmp_path: Path
 def test_lines_of_two_kinds_are_refused(find_lines: Path) -> None:
     with find_lines.open("a") as file:
         file.write(tuned("a", []))
-    with pytest.raises(CorruptFileError, match=r":4: .* it is of a perf-db, those before it of"):
+    with pytest.raises(CorruptFileError, match=r":4 .* it belongs to a perf-db, earlier lines to"):
         converted(find_lines, "x.jsonl")

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skipjack.errors import CorruptFileError, UsageError
-from skipjack.interop.miopen import KernelRow, read_kernel_db, write_kernel_db
-from skipjack.interop.miopen.kernel_db import code_of, packed_kernel, packed_kernels
+from skipjack.interop.miopen import KernelRow, packed_kernels, read_kernel_db, write_kernel_db
+from skipjack.interop.miopen.kernel_db import code_of, packed_kernel
 
 LONG = KernelRow("conv.cpp.o", "-O3 -mcpu=gfx908", b"\x7fELF" + bytes(5000))
 SHORT = KernelRow("tiny.s.o", "-mcpu=gfx908", b"\x90")
@@ -60,11 +60,11 @@ def test_packing_loses_nothing(code: bytes) -> None:
     ("change", "complaint"),
     [
         ("kernel_hash = 'd41d8cd98f00b204e9800998ecf8427e'", "does not match its MD5"),
-        ("kernel_blob = x'425a68'", "should unpack to 5,004 bytes, but it is cut off"),
+        ("kernel_blob = x'425a68'", "should unpack to 5,004 bytes, but it is truncated"),
         ("kernel_blob = x'00'", "Invalid data stream"),
         ("uncompressed_size = 4000", "should unpack to 4,000 bytes, but it has more than 4,000"),
-        ("uncompressed_size = -1", "-1 is no size of a kernel"),
-        ("kernel_args = x'ff'", "values of other types"),
+        ("uncompressed_size = -1", "its size is -1 bytes"),
+        ("kernel_args = x'ff'", "values of wrong types"),
     ],
 )
 def test_a_damaged_row_is_named(database: Path, change: str, complaint: str) -> None:
@@ -84,5 +84,5 @@ def test_the_same_kernel_twice_is_one_and_another_of_its_name_is_refused(databas
 def test_a_file_of_before_there_were_hashes_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "old.kdb"
     execute(path, "CREATE TABLE kern_db (id INT, kernel_name, kernel_args, kernel_blob)")
-    with pytest.raises(CorruptFileError, match="has no kernel_hash, uncompressed_size"):
+    with pytest.raises(CorruptFileError, match="has no column kernel_hash, uncompressed_size"):
         list(read_kernel_db(path))

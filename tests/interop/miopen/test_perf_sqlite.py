@@ -9,22 +9,23 @@ import pytest
 
 from skipjack.errors import CorruptFileError, StorageError, UsageError
 from skipjack.interop.miopen import (
-    Item,
-    Record,
+    DatabaseRecord,
+    RecordItem,
+    check_paths,
+    perf_contents,
     read_perf_sqlite,
     read_text_db,
     write_perf_sqlite,
     write_perf_sqlite_of,
 )
-from skipjack.interop.miopen.checking import check_paths
-from skipjack.interop.miopen.perf_sqlite import PerfContents, perf_contents, perf_devices
+from skipjack.interop.miopen.perf_sqlite import PerfContents, perf_devices
 
 _BESIDE = Path(__file__).parents[4] / "shared" / "data" / "miopen"
 FOLDER = os.environ.get("FIND_DBS", str(_BESIDE) if _BESIDE.is_dir() else "")
 
 KEY = "2x128x28x28x1x3x3x1x256x64x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32x"
-FORWARD = Record(f"{KEY}F", [Item("ConvA", "8,8<64, 32>+1"), Item("ConvB", "")])
-BACKWARD = Record(f"{KEY}B", [Item("ConvA", "1")])
+FORWARD = DatabaseRecord(f"{KEY}F", [RecordItem("ConvA", "8,8<64, 32>+1"), RecordItem("ConvB", "")])
+BACKWARD = DatabaseRecord(f"{KEY}B", [RecordItem("ConvA", "1")])
 
 
 @pytest.fixture
@@ -89,9 +90,9 @@ def test_what_is_no_record_is_counted(database: Path) -> None:
 
 def test_the_first_of_equal_keys_and_solvers_counts(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
-    twice = Record(FORWARD.key, [Item("A", "1"), Item("A", "2")])
+    twice = DatabaseRecord(FORWARD.key, [RecordItem("A", "1"), RecordItem("A", "2")])
     write_perf_sqlite(path, [twice, FORWARD])
-    assert read_perf_sqlite(path) == [Record(FORWARD.key, [Item("A", "1")])]
+    assert read_perf_sqlite(path) == [DatabaseRecord(FORWARD.key, [RecordItem("A", "1")])]
 
 
 def test_what_a_writer_left_in_its_log_counts_and_nothing_is_left_beside(
@@ -103,7 +104,7 @@ def test_what_a_writer_left_in_its_log_counts_and_nothing_is_left_beside(
         writer.commit()
         before = sorted(tmp_path.iterdir())
         assert database.with_name(f"{database.name}-wal") in before
-        assert read_perf_sqlite(database)[1].items[1] == Item("ConvB", "new")
+        assert read_perf_sqlite(database)[1].items[1] == RecordItem("ConvB", "new")
         assert sorted(tmp_path.iterdir()) == before
 
 
@@ -112,7 +113,7 @@ def test_a_file_whose_log_holds_changes_is_not_replaced(database: Path) -> None:
         writer.execute("PRAGMA journal_mode = WAL")
         writer.execute("UPDATE perf_db SET params = 'new'")
         writer.commit()
-        with pytest.raises(StorageError, match=r"gfx906_60.db-wal beside it holds changes"):
+        with pytest.raises(StorageError, match=r"gfx906_60.db-wal contains changes"):
             write_perf_sqlite(database, [FORWARD])
     write_perf_sqlite(database, [FORWARD])
     assert read_perf_sqlite(database) == [FORWARD]
@@ -155,7 +156,7 @@ def test_one_device_of_an_old_file_is_chosen(database: Path) -> None:
 
 def test_one_file_holds_several_devices(tmp_path: Path) -> None:
     path = tmp_path / "miopen.db"
-    other = Record(FORWARD.key, [Item("A", "9,9")])
+    other = DatabaseRecord(FORWARD.key, [RecordItem("A", "9,9")])
     write_perf_sqlite_of(path, {"gfx900/56": [FORWARD, BACKWARD], "gfx908/120": [other]})
     assert perf_devices(path) == ("gfx900/56", "gfx908/120")
     assert read_perf_sqlite(path, "gfx900/56") == [BACKWARD, FORWARD]
@@ -171,7 +172,7 @@ def test_one_file_holds_several_devices(tmp_path: Path) -> None:
 
 def test_three_axes_that_say_nchw_are_read_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
-    old = Record(f"3{FORWARD.key[1:]}", [Item("A", "1")])
+    old = DatabaseRecord(f"3{FORWARD.key[1:]}", [RecordItem("A", "1")])
     write_perf_sqlite(path, [old])
     assert read_perf_sqlite(path) == [old]
 
@@ -190,17 +191,17 @@ def test_problems_of_batch_norm_are_read(tmp_path: Path) -> None:
         "INSERT INTO perf_db VALUES (1, 'Bn', 1, '4')",
     )
     assert read_perf_sqlite(path) == [
-        Record("2x64x256x14x14x1x1x0x0xNCHWxTrnxFP32x1", [Item("Bn", "4")])
+        DatabaseRecord("2x64x256x14x14x1x1x0x0xNCHWxTrnxFP32x1", [RecordItem("Bn", "4")])
     ]
 
 
 @pytest.mark.parametrize(
     ("statement", "complaint"),
     [
-        ("DROP TABLE perf_db", "a table perf_db with solver, config, params is missing"),
+        ("DROP TABLE perf_db", "it has no table perf_db with solver, config, params"),
         ("ALTER TABLE config DROP COLUMN bias", "has no column bias"),
-        ("ALTER TABLE config ADD COLUMN colour TEXT", "a column colour .* so that nothing is lost"),
-        ("UPDATE perf_db SET params = x'ff00'", "row 1 of perf_db has values of other types"),
+        ("ALTER TABLE config ADD COLUMN colour TEXT", "a column colour .* so that no data is lost"),
+        ("UPDATE perf_db SET params = x'ff00'", "row 1 of perf_db has values of wrong types"),
         ("UPDATE perf_db SET params = 'a;b'", "'a;b' cannot be a value"),
     ],
 )
@@ -223,15 +224,15 @@ def test_files_that_are_none_are_refused_in_a_sentence(database: Path, tmp_path:
     database.write_bytes(database.read_bytes()[:6000])
     with pytest.raises(CorruptFileError, match="cannot be used as a perf-db"):
         read_perf_sqlite(database)
-    with pytest.raises(StorageError, match="there is no file"):
+    with pytest.raises(StorageError, match="does not exist"):
         read_perf_sqlite(tmp_path / "none.db")
 
 
 def test_keys_that_sqlite_has_no_columns_for_leave_the_old_file(database: Path) -> None:
     before = database.read_bytes()
     with pytest.raises(UsageError, match=r"write a text database \(.db.txt\)"):
-        write_perf_sqlite(database, [Record("2x3x4", [Item("A", "1")])])
-    with pytest.raises(StorageError, match="no UTF-8"):
-        write_perf_sqlite(database, [Record(FORWARD.key, [Item("A", "\udcff")])])
+        write_perf_sqlite(database, [DatabaseRecord("2x3x4", [RecordItem("A", "1")])])
+    with pytest.raises(StorageError, match="not UTF-8"):
+        write_perf_sqlite(database, [DatabaseRecord(FORWARD.key, [RecordItem("A", "\udcff")])])
     assert database.read_bytes() == before
     assert list(database.parent.iterdir()) == [database]

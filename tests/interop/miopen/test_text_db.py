@@ -8,8 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skipjack.errors import CorruptFileError, StorageError, UsageError
-from skipjack.interop.miopen import Item, Record, read_text_db, write_text_db
-from skipjack.interop.miopen.text_db import Form, in_canonical_order, read_text, scan, text_bytes
+from skipjack.interop.miopen import (
+    DatabaseRecord,
+    RecordItem,
+    read_text,
+    read_text_db,
+    scan,
+    write_text_db,
+)
+from skipjack.interop.miopen.text_db import Form, in_canonical_order, text_bytes
 
 _BESIDE = Path(__file__).parents[4] / "shared" / "data" / "miopen"
 FOLDER = os.environ.get("FIND_DBS", str(_BESIDE) if _BESIDE.is_dir() else "")
@@ -20,12 +27,14 @@ KEYS = st.text(st.characters(blacklist_characters="=\n\r\0\ufeff"), min_size=1).
 IDS = st.text(st.characters(blacklist_characters=":;\n\r\0"), min_size=1)
 VALUES = st.text(st.characters(blacklist_characters=";\n\r\0"))
 RECORDS = st.builds(
-    Record, KEYS, st.lists(st.builds(Item, IDS, VALUES), min_size=1, max_size=4).map(tuple)
+    DatabaseRecord,
+    KEYS,
+    st.lists(st.builds(RecordItem, IDS, VALUES), min_size=1, max_size=4).map(tuple),
 )
 FORMS = st.builds(Form, st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
 
 
-def encodable(record: Record) -> bool:
+def encodable(record: DatabaseRecord) -> bool:
     try:
         record.line.encode()
     except UnicodeEncodeError:
@@ -40,7 +49,7 @@ def again(data: bytes, *, sort: bool = True) -> bytes:
 
 
 @given(st.lists(RECORDS.filter(encodable), max_size=5), FORMS)
-def test_what_is_written_is_read_again(records: list[Record], form: Form) -> None:
+def test_what_is_written_is_read_again(records: list[DatabaseRecord], form: Form) -> None:
     data = text_bytes(records, sort=False, form=form)
     found = scan(data, Path("x"))
     assert [line.record for line in found.lines] == records
@@ -73,7 +82,10 @@ def test_a_sorted_file_keeps_its_bytes(data: bytes) -> None:
 
 
 def test_both_orders_of_keys_where_one_begins_with_another_are_canonical() -> None:
-    short, long = Record("F_g1", [Item("x", "1")]), Record("F_g16", [Item("x", "1")])
+    short, long = (
+        DatabaseRecord("F_g1", [RecordItem("x", "1")]),
+        DatabaseRecord("F_g16", [RecordItem("x", "1")]),
+    )
     assert in_canonical_order([short, long]) == [short, long]
     assert in_canonical_order([long, short]) == [long, short]  # as `sort` orders whole lines
 
@@ -87,18 +99,21 @@ def test_items_keep_their_order_and_their_texts(tmp_path: Path) -> None:
     path = tmp_path / "x.fdb.txt"
     path.write_text("key=Solver<3, 6>:1e-05,0,a b;Early:nan,-1,[x]+1\n")
     (record,) = read_text_db(path)
-    assert record.items == (Item("Solver<3, 6>", "1e-05,0,a b"), Item("Early", "nan,-1,[x]+1"))
+    assert record.items == (
+        RecordItem("Solver<3, 6>", "1e-05,0,a b"),
+        RecordItem("Early", "nan,-1,[x]+1"),
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
         ("a=x:1\nb\n", ":2: 'b': it has no '='"),
-        ("a=x:1\n\n=x:1\n", ":3: '=x:1': there is no key"),
-        ("a=\n", ":1: 'a=': there is nothing behind"),
+        ("a=x:1\n\n=x:1\n", ":3: '=x:1': it has no key"),
+        ("a=\n", ":1: 'a=': it has no items after"),
         ("a=x:1;y\n", ":1: 'a=x:1;y': 'y' is not of the form id:values"),
         ("a=:1\n", ":1: 'a=:1': ':1' is not of the form"),
-        ("a=x:1\nb=y:2;mio", ":2: .* the file seems to be cut off there"),
+        ("a=x:1\nb=y:2;mio", ":2: .* the file seems to be truncated there"),
     ],
 )
 def test_a_bad_line_is_named_by_its_number(tmp_path: Path, text: str, complaint: str) -> None:
@@ -118,12 +133,12 @@ def test_blank_lines_are_counted(tmp_path: Path) -> None:
 def test_what_is_no_text_is_refused_in_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "x.fdb.txt"
     path.write_bytes(b"a=x:1\n\0\0")
-    with pytest.raises(CorruptFileError, match="no text database"):
+    with pytest.raises(CorruptFileError, match="not a text database"):
         read_text_db(path)
     path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")
-    with pytest.raises(StorageError, match=r"only a Git LFS pointer .* git lfs pull"):
+    with pytest.raises(StorageError, match=r"is a Git LFS pointer, .* git lfs pull"):
         read_text_db(path)
-    with pytest.raises(StorageError, match="there is no file"):
+    with pytest.raises(StorageError, match="does not exist"):
         read_text_db(tmp_path / "none.fdb.txt")
     with pytest.raises(StorageError, match="is a directory"):
         read_text_db(tmp_path)
@@ -132,24 +147,26 @@ def test_what_is_no_text_is_refused_in_a_sentence(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "items"),
     [
-        ("a=b", [Item("x", "1")]),
-        ("", [Item("x", "1")]),
+        ("a=b", [RecordItem("x", "1")]),
+        ("", [RecordItem("x", "1")]),
         ("a", []),
-        ("a", [Item("x:y", "1")]),
-        ("a", [Item("x", "1;2")]),
-        ("a", [Item("x", "1\n")]),
+        ("a", [RecordItem("x:y", "1")]),
+        ("a", [RecordItem("x", "1;2")]),
+        ("a", [RecordItem("x", "1\n")]),
     ],
 )
-def test_a_record_that_could_not_be_read_back_cannot_be_made(key: str, items: list[Item]) -> None:
+def test_a_record_that_could_not_be_read_back_cannot_be_made(
+    key: str, items: list[RecordItem]
+) -> None:
     with pytest.raises(UsageError):
-        Record(key, items)
+        DatabaseRecord(key, items)
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "x.fdb.txt"
-    write_text_db(path, [Record("a", [Item("x", "1")])])
-    with pytest.raises(UsageError, match="is no character"):
-        write_text_db(path, [Record("b", [Item("\ud800", "1")])])
+    write_text_db(path, [DatabaseRecord("a", [RecordItem("x", "1")])])
+    with pytest.raises(UsageError, match="is not a valid character"):
+        write_text_db(path, [DatabaseRecord("b", [RecordItem("\ud800", "1")])])
     assert path.read_text() == "a=x:1\n"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -13,11 +13,12 @@ from skipjack.learn.costs import (
     TreeCostModel,
     cost_facts,
     cost_features,
+    model,
     read_model,
     shipped_model,
 )
 from skipjack.learn.loops import Preset, loop_game
-from skipjack.native.named_cpu import describe
+from skipjack.native import describe
 from skipjack.operations import parse
 from skipjack.solvers import find_solver
 from skipjack.solvers.cpu.nest import Schedule
@@ -112,8 +113,8 @@ def test_a_model_of_other_features_and_damaged_files_are_refused(
     wrong = stump()
     wrong.below[0] = 77
     wrong.save(path)
-    with pytest.raises(MalformedError, match="lead outside"):
+    with pytest.raises(MalformedError, match="nodes of its trees do not exist"):
         read_model(path.read_bytes(), MODEL_FILE)
-    monkeypatch.setattr("skipjack.learn.costs.model.MODEL_FEATURES", 9)
+    monkeypatch.setattr(model, "MODEL_FEATURES", 9)
     with pytest.raises(MalformedError, match=r"features of version 3.*fit it again"):
         read_model(data, MODEL_FILE)

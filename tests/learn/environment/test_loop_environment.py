@@ -1,5 +1,8 @@
 """The environment of gymnasium: it passes the checker, never raises, and replays exactly."""
 
+# ruff: noqa: E402
+# Optional packages may be missing, so their imports are tried first.
+
 from __future__ import annotations
 
 import os
@@ -17,16 +20,15 @@ import pytest
 
 gymnasium = pytest.importorskip("gymnasium")
 
-from gymnasium.utils.env_checker import check_env  # noqa: E402
+from gymnasium.utils.env_checker import check_env
 
-import skipjack.loops  # noqa: E402
-from skipjack.core.device import Device  # noqa: E402
-from skipjack.core.problem import Problem  # noqa: E402
-from skipjack.errors import UsageError  # noqa: E402
-from skipjack.learn.environment import LoopNestEnv  # noqa: E402
-from skipjack.learn.loops import OBSERVATIONS, Preset  # noqa: E402
-from skipjack.learn.rates import LoopTable, TableHeader, write_table  # noqa: E402
-from skipjack.solvers.cpu.nest import Schedule  # noqa: E402
+import skipjack.loops
+from skipjack.core import Device, Problem
+from skipjack.errors import UsageError
+from skipjack.learn.environment import LoopNestEnv
+from skipjack.learn.loops import OBSERVATIONS, Preset
+from skipjack.learn.rates import LoopTable, TableHeader, write_table
+from skipjack.solvers.cpu.nest import Schedule
 
 CPU = Device(
     "cpu", "haswell", 1, vector_bytes=32, caches=(("L1", 1 << 15), ("L2", 1 << 18), ("L3", 1 << 23))
@@ -353,30 +355,30 @@ def test_rendering_shows_the_loops() -> None:
         ({"observation": "pixels"}, "no observation 'pixels'"),
         ({"reward": "gain"}, "no reward 'gain'; choose from flops_gain"),
         ({"preset": "all"}, "no preset 'all'; choose from looptune, full"),
-        ({"dataset": "nowhere"}, "no dataset 'nowhere'"),
-        ({"observation": ()}, "no observation is named; choose from runtime"),
-        ({"dataset": []}, "no problem to play"),
+        ({"dataset": "nowhere"}, "unknown dataset 'nowhere'"),
+        ({"observation": ()}, "the list of observations is empty; choose from runtime"),
+        ({"dataset": []}, "the split train of the dataset is empty"),
         ({"dataset": 3}, "dataset is 3; give a name"),
-        ({"rates": "exactly:"}, "name no tables"),
-        ({"dataset": ["softmax:4x4"]}, "not a game of loops"),
+        ({"rates": "exactly:"}, "have no path"),
+        ({"dataset": ["softmax:4x4"]}, "cannot be played"),
         ({"render_mode": "human"}, "no render mode 'human'"),
         ({"max_gflops": 0.0}, "max_gflops is 0.0"),
         ({"max_gflops": float("inf")}, "max_gflops is inf"),
-        ({"episode_steps": -1}, "1 or more: -1"),
-        ({"episode_steps": 0}, "1 or more: 0"),
-        ({"episode_steps": 1.5}, "1 or more: 1.5"),
+        ({"episode_steps": -1}, "episode_steps is -1; it must be"),
+        ({"episode_steps": 0}, "episode_steps is 0; it must be"),
+        ({"episode_steps": 1.5}, "episode_steps is 1.5; it must be"),
         ({"illegal_reward": float("nan")}, "illegal_reward is nan"),
-        ({"rates": None}, "rates is None; give a text"),
+        ({"rates": None}, "rates is None; give a string"),
         ({"threads": 0}, "threads is 0"),
-        ({"split": "dev", "dataset": "matmul:8x8x8"}, "no split 'dev'"),
+        ({"split": "dev", "dataset": "matmul:8x8x8"}, "unknown split 'dev'"),
         ({"dataset": ["matmul:8x8x8", "matmul:8x8x8:bf16"]}, "not in bf16"),
-        ({"dataset": ["matmul:8x8x8", 5]}, "dataset has 5; give problems"),
-        ({"threads": "2"}, "threads is '2'; give a whole number"),
+        ({"dataset": ["matmul:8x8x8", 5]}, "dataset contains 5; give problems"),
+        ({"threads": "2"}, "threads is '2'; it must be a whole number"),
         ({"device": 5}, "device is 5; give a name"),
         ({"max_gflops": "fast"}, "max_gflops is 'fast'"),
-        ({"episode_steps": "ten"}, "whole number of steps, 1 or more: 'ten'"),
-        ({"episode_steps": float("nan")}, "whole number of steps, 1 or more: nan"),
-        ({"illegal_reward": None}, "illegal_reward is None; give a number"),
+        ({"episode_steps": "ten"}, "episode_steps is 'ten'; it must be a whole number"),
+        ({"episode_steps": float("nan")}, "episode_steps is nan; it must be a whole number"),
+        ({"illegal_reward": None}, "illegal_reward is None; it must be a finite number"),
         ({"observation": 5}, "observation is 5; give a name, or a list of names"),
         ({"observation": ["runtime", 5]}, "give a name, or a list of names"),
         ({"preset": ["full"]}, "there is no preset"),

@@ -70,13 +70,13 @@ def test_every_kind_has_problems(request_: DatasetRequest, count: int, one: str)
         (DatasetRequest("mm", "64:32:16,64", "64,64"), "the range 64:32:16 is empty"),
         (DatasetRequest("mm", "a,64", "64,64"), "'a' is not a range"),
         (DatasetRequest("mm", "64", "64,64"), "--dim-a takes 2 ranges"),
-        (DatasetRequest("mm", "64,64", "32,64"), "columns of A must be rows of B"),
-        (DatasetRequest("reduce", "64,64", "64,64"), "has no --dim-b"),
+        (DatasetRequest("mm", "64,64", "32,64"), "A must have as many columns as B has rows"),
+        (DatasetRequest("reduce", "64,64", "64,64"), "have no --dim-b"),
         (DatasetRequest("gemm", "64,64", "64,64"), "choose from mm, conv"),
-        (DatasetRequest("mm", "1:999,1:999", "1:999,1:999"), "at most 100000 are allowed"),
+        (DatasetRequest("mm", "1:999,1:999", "1:999,1:999"), "at most 100000 are possible"),
         (DatasetRequest("elementwise", "64,64", operations=("ad",)), "unknown operation 'ad'"),
-        (DatasetRequest("elementwise", "64,64", train_share=2.0), "give 0 to 1"),
-        (DatasetRequest("elementwise", "64,64", limit=0), "give 1 or more"),
+        (DatasetRequest("elementwise", "64,64", train_share=2.0), "it must be from 0 to 1"),
+        (DatasetRequest("elementwise", "64,64", limit=0), "it must be at least 1"),
         (DatasetRequest("elementwise", "64,64", operations=("softmax",)), "not a single loop nest"),
         (DatasetRequest("elementwise", "64,64", dtype="bf16"), "in f32 and f64, not in bf16"),
         (DatasetRequest("elementwise", "64,64", dtype="f99"), "unknown dtype 'f99'"),
@@ -98,7 +98,7 @@ def test_a_bad_request_is_refused_with_what_to_do(request_: DatasetRequest, mess
 def test_endless_ranges_are_counted_and_not_walked_through(
     kind: str, dim_a: str, dim_b: str
 ) -> None:
-    with pytest.raises(UsageError, match="at most 100000 are allowed"):
+    with pytest.raises(UsageError, match="at most 100000 are possible"):
         make_dataset("some", DatasetRequest(kind, dim_a, dim_b))
 
 
@@ -128,7 +128,7 @@ def test_a_dataset_is_read_as_it_was_written_by_name_and_by_path(tmp_path: Path)
 
 def test_an_unknown_dataset_is_refused_with_those_there_are() -> None:
     write_dataset(small())
-    with pytest.raises(UsageError, match=r"no dataset 'smal' \(known are: small\)"):
+    with pytest.raises(UsageError, match=r"unknown dataset 'smal' \(known datasets: small\)"):
         read_dataset("smal")
 
 
@@ -146,7 +146,7 @@ def test_an_unknown_dataset_is_refused_with_those_there_are() -> None:
         (
             '{"format": "skipjack-loop-dataset", "version": 1, "name": "x", "kind": "mm", '
             '"seed": 0, "train": ["matmul:4x4x4:f32"], "test": ["matmul:4x4x4:f32"]}',
-            "matmul:4x4x4:f32 is in both parts, train and test",
+            "matmul:4x4x4:f32 is in both splits, train and test",
         ),
     ],
 )
@@ -170,9 +170,11 @@ def test_a_text_names_a_dataset_one_of_its_problems_or_a_problem() -> None:
         assert [each.key for each in find_problems(text)] == wanted
     with pytest.raises(UsageError, match="dataset small has no problem 1x2x3; its 9 problems"):
         find_problems("small:1x2x3")
-    with pytest.raises(UsageError, match="no split 'dev'"):
+    with pytest.raises(UsageError, match="unknown split 'dev'"):
         find_problems("small", "dev")
-    with pytest.raises(UsageError, match=r"no dataset 'smal'.*; no operation has this name either"):
+    with pytest.raises(
+        UsageError, match=r"unknown dataset 'smal'.*; there is no operation of this name either"
+    ):
         find_problems("smal:1x2x3")
 
 
@@ -181,7 +183,7 @@ def test_a_shape_of_several_operations_is_asked_back() -> None:
     (found,) = find_problems("rows:max:8x9/axis=1")
     assert found.key == "max:8x9/axis=1:f32"
     with pytest.raises(
-        UsageError, match=r"has 2 problems 8x9/axis=1; write which, as rows:\w+:8x9"
+        UsageError, match=r"has 2 problems 8x9/axis=1; choose one, such as rows:\w+:8x9"
     ):
         find_problems("rows:8x9/axis=1")
 
@@ -189,7 +191,7 @@ def test_a_shape_of_several_operations_is_asked_back() -> None:
 def test_an_empty_part_of_a_dataset_is_named() -> None:
     request = DatasetRequest("elementwise", "64,64", operations=("add",))
     write_dataset(make_dataset("one", request))
-    with pytest.raises(UsageError, match="dataset one has no problems in the part train"):
+    with pytest.raises(UsageError, match="dataset one has no problems in the split train"):
         find_problems("one", "train")
 
 

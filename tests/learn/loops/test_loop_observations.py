@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skipjack.core.nest import Nest
+from skipjack.core import Nest
 from skipjack.errors import UsageError
 from skipjack.learn.loops import (
     GLOBAL_COLUMNS,
@@ -23,7 +23,7 @@ from skipjack.learn.loops import (
     play,
 )
 from skipjack.solvers.cpu.nest import Schedule, ScheduleLimits
-from skipjack.testing.nests import add_nest, bias_nest, conv1d_nest, matmul_nest, sum_nest
+from skipjack.testing.samples import add_nest, bias_nest, conv1d_nest, matmul_nest, sum_nest
 
 AVX2 = ScheduleLimits(lanes=8, registers=16, max_unrolled=512)
 NESTS = (
@@ -156,7 +156,7 @@ def test_actions_are_read_from_a_text_and_played() -> None:
 
 def test_an_illegal_action_is_named_with_its_place_and_the_reason() -> None:
     game = game_of(preset=Preset.LOOPTUNE)
-    with pytest.raises(UsageError, match="action 2 of 2, 'jump', is not one of the preset"):
+    with pytest.raises(UsageError, match="action 2 of 2, 'jump', is not an action of the preset"):
         parse_actions("down,jump", game)
     with pytest.raises(UsageError, match=r"action 2 of 2, swap_down, is not legal: .* cross"):
         list(play(game, parse_actions("split_4,swap_down", game)))

@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from skipjack.core.device import Device
-from skipjack.core.operation import NestOperation
+from skipjack.core import Device, NestOperation
 from skipjack.devices import describe
 from skipjack.errors import UsageError
 from skipjack.learn.loops import LoopGame, Preset, loop_game
@@ -59,7 +58,7 @@ def test_a_convolution_is_a_game_on_the_nest_between_its_copies(direction: str) 
     ],
 )
 def test_what_is_no_game_is_refused_with_the_reason(key: str, reason: str) -> None:
-    with pytest.raises(UsageError, match=f"is not a game of loops: .*{reason}"):
+    with pytest.raises(UsageError, match=f"cannot be played: .*{reason}"):
         game_of(key)
 
 

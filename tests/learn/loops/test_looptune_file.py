@@ -8,7 +8,7 @@ import pytest
 
 from skipjack.errors import MalformedError, UsageError
 from skipjack.learn.loops import find_problems
-from skipjack.learn.loops.looptune_file import parse_benchmark
+from skipjack.learn.loops.problems import parse_benchmark
 
 BENCHMARK = """v:m
 v:k
@@ -54,5 +54,5 @@ def test_anything_else_is_refused_in_a_sentence(text: str, message: str) -> None
 
 
 def test_a_benchmark_that_is_not_there_is_one_of_a_dataset() -> None:
-    with pytest.raises(UsageError, match="there is no dataset 'nowhere'"):
+    with pytest.raises(UsageError, match="unknown dataset 'nowhere'"):
         find_problems("nowhere/mm8_16_32.txt")

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 from skipjack.errors import UsageError
-from skipjack.learn.loops.game import Preset
-from skipjack.learn.loops.policy_view import GLOBAL_COLUMNS, POLICY_OBSERVATION, ROW_COLUMNS
-from skipjack.learn.policy import file as policy_file
-from skipjack.learn.policy.file import read_policy, write_policy
-from skipjack.testing.policies import random_weights
+from skipjack.learn.loops import GLOBAL_COLUMNS, POLICY_OBSERVATION, ROW_COLUMNS, Preset
+from skipjack.learn.policy import network as policy_file
+from skipjack.learn.policy import read_policy, write_policy
+from skipjack.testing.samples import random_weights
 
 
 def arrays(preset: Preset = Preset.FULL) -> dict[str, Any]:
@@ -52,11 +51,11 @@ def test_what_is_written_is_read(path: Path, tmp_path: Path) -> None:
     [
         (
             {"observation": np.int64(POLICY_OBSERVATION + 1)},
-            rf"observations of version {POLICY_OBSERVATION + 1}, .* has version "
+            rf"observations of version {POLICY_OBSERVATION + 1}, .* uses version "
             rf"{POLICY_OBSERVATION}; train it again",
         ),
-        ({"format": np.int64(9)}, "has format 9, this version of Skipjack reads format 1"),
-        ({"preset": np.str_("chess")}, "plays the unknown game 'chess'"),
+        ({"format": np.int64(9)}, "has format 9, but this version of Skipjack reads format 1"),
+        ({"preset": np.str_("chess")}, "plays the unknown preset 'chess'"),
         ({"actions": np.array(["up", "down"])}, "has other actions than the preset full"),
         ({"actions": None}, "has no array actions: it is not a policy"),
         ({"worth.bias": None}, "has no array worth.bias"),
@@ -109,5 +108,5 @@ def test_large_files_and_other_files_are_refused(
     with pytest.raises(UsageError, match="unpacks to more than"):
         read_policy(path)
     monkeypatch.setattr(policy_file, "MAX_BYTES", 1000)
-    with pytest.raises(UsageError, match="at most 1000 are read"):
+    with pytest.raises(UsageError, match="at most 1000 are allowed"):
         read_policy(path)

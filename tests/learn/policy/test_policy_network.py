@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from skipjack.errors import UsageError
-from skipjack.learn.policy.network import PolicyNetwork, log_probabilities
-from skipjack.testing.policies import random_weights
+from skipjack.learn.policy import PolicyNetwork, log_probabilities
+from skipjack.testing.samples import random_weights
 
 ROW, MACHINE, ACTIONS = 13, 7, 11
 

@@ -11,20 +11,29 @@ import pytest
 from test_policy_files import arrays
 
 from cpus import HASWELL
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.space import Space
+from skipjack.core import Config, Device, Space
 from skipjack.errors import UsageError
 from skipjack.learn.costs import shipped_model
-from skipjack.learn.loops.game import LoopGame, Preset
-from skipjack.learn.loops.problems import loop_game
-from skipjack.learn.policy import built_in, grounds, play, searcher
-from skipjack.learn.policy.file import Policy, read_policy, write_policy
-from skipjack.learn.policy.grounds import Ground, beaten, ground_of
-from skipjack.learn.policy.network import PolicyNetwork
-from skipjack.learn.policy.play import ANALYTIC, best_schedules, greedy, planned, proposals
+from skipjack.learn.loops import LoopGame, Preset, loop_game
+from skipjack.learn.policy import (
+    ANALYTIC,
+    EvaluationScope,
+    Policy,
+    PolicyNetwork,
+    best_schedules,
+    built_in,
+    evaluation_scope,
+    greedy,
+    planned,
+    play,
+    proposals,
+    read_policy,
+    searcher,
+    write_policy,
+)
+from skipjack.learn.policy.built_in import scopes_led
 from skipjack.operations import parse
-from skipjack.search import SearchContext, Searcher, create, fitting
+from skipjack.search import SearchContext, Searcher, applicable_searcher, create
 from skipjack.solvers import find_solver
 from skipjack.solvers.cpu.nest import Schedule, ScheduleSpace
 from skipjack.testing.searchers import SearcherConformance
@@ -81,7 +90,7 @@ def with_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A random policy in the place of the one that comes with Skipjack."""
     write_policy(tmp_path / "full.npz", arrays(), Preset.FULL)
     monkeypatch.setattr(built_in, "FOLDER", tmp_path)
-    monkeypatch.setattr(grounds, "FOLDER", tmp_path)
+    monkeypatch.setattr(built_in, "FOLDER", tmp_path)
     monkeypatch.setattr(searcher, "shipped", built_in.shipped.__wrapped__)
     return tmp_path
 
@@ -204,15 +213,18 @@ class TestPolicySearcher(SearcherConformance):
 
 @pytest.mark.usefixtures("with_policy")
 def test_what_the_policy_does_not_play_goes_to_the_usual_searcher() -> None:
-    assert fitting("policy", context()) == ("policy", "")
-    assert fitting("policy:proposed=4", context()) == ("policy:proposed=4", "")
-    name, reason = fitting("policy", context(tiny_space()))
+    assert applicable_searcher("policy", context()) == ("policy", "")
+    assert applicable_searcher("policy:proposed=4", context()) == ("policy:proposed=4", "")
+    name, reason = applicable_searcher("policy", context(tiny_space()))
     assert name == "exhaustive"
-    assert reason == "its configs are not schedules of loops; the policy plays loop nests alone"
+    assert reason == "its configs are not schedules of loops; the policy schedules only loop nests"
     gpu = Device("cuda", "sm_90", 132)
-    assert "loops are scheduled for CPUs, not for" in fitting("policy", context(device=gpu))[1]
-    assert fitting("genetic", context()) == ("genetic", "")
-    with pytest.raises(UsageError, match="this is not the tuning of a problem"):
+    assert (
+        "loops can be scheduled for CPUs, not for"
+        in applicable_searcher("policy", context(device=gpu))[1]
+    )
+    assert applicable_searcher("genetic", context()) == ("genetic", "")
+    with pytest.raises(UsageError, match="this search has no problem"):
         create("policy", SearchContext(SPACE))
 
 
@@ -221,28 +233,30 @@ def test_without_a_policy_the_usual_searcher_says_so(
 ) -> None:
     monkeypatch.setattr(built_in, "FOLDER", tmp_path)
     monkeypatch.setattr(searcher, "shipped", built_in.shipped.__wrapped__)
-    name, reason = fitting("policy", context())
+    name, reason = applicable_searcher("policy", context())
     assert name == "genetic"
-    assert "comes without a policy" in reason
+    assert "has no policy" in reason
     with pytest.raises(UsageError, match=r"policy absent.npz cannot be read"):
-        fitting("policy:file=absent.npz", context())
+        applicable_searcher("policy:file=absent.npz", context())
 
 
 def test_auto_takes_the_policy_where_an_evaluation_of_it_says_so(with_policy: Path) -> None:
     import json
 
-    assert fitting("auto", context()) == ("genetic", "")
+    assert applicable_searcher("auto", context()) == ("genetic", "")
     file = with_policy / "evaluation.json"
-    found = grounds.evidence([ground_of(PROBLEM, HASWELL)], with_policy / "full.npz", "a test")
+    found = built_in.evidence(
+        [evaluation_scope(PROBLEM, HASWELL)], with_policy / "full.npz", "a test"
+    )
     file.write_text(json.dumps(found))
-    beaten.cache_clear()
-    assert beaten(with_policy) == {Ground("products", HASWELL.vector_bytes, False)}
-    assert fitting("auto", context()) == ("policy", "")
+    scopes_led.cache_clear()
+    assert scopes_led(with_policy) == {EvaluationScope("products", HASWELL.vector_bytes, False)}
+    assert applicable_searcher("auto", context()) == ("policy", "")
     weights = arrays()
     weights["worth.bias"] = np.ones(1, np.float32)
     write_policy(with_policy / "full.npz", weights, Preset.FULL)
-    beaten.cache_clear()
-    assert fitting("auto", context()) == ("genetic", "")
+    scopes_led.cache_clear()
+    assert applicable_searcher("auto", context()) == ("genetic", "")
 
 
 def test_a_policy_of_a_users_own_is_named_by_its_file(tmp_path: Path) -> None:
@@ -254,4 +268,4 @@ def test_a_policy_of_a_users_own_is_named_by_its_file(tmp_path: Path) -> None:
     path.rename(tmp_path / "policy.npz")  # as the folder of a training run has it
     assert create(f"policy:file={tmp_path}", context(trials=8)).ask(8) == asked
     write_policy(path, arrays(Preset.LOOPTUNE), Preset.LOOPTUNE)
-    assert "plays the preset looptune" in fitting(f"policy:file={path}", context())[1]
+    assert "plays the preset looptune" in applicable_searcher(f"policy:file={path}", context())[1]

@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.core.config import Config
-from skipjack.core.trial import Status
+from skipjack.core import Config, Status
 from skipjack.errors import UsageError, WorkerError
 from skipjack.learn.rates import LiveRates
-from skipjack.learn.rates.cache import FILE_NAME
-from skipjack.native import cpu
-from skipjack.native.named_cpu import describe
+from skipjack.learn.rates.live import FILE_NAME
+from skipjack.native import cpu, describe
 from skipjack.operations import parse
 from skipjack.settings import load_settings
 from skipjack.solvers.cpu.nest import Schedule

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.core.protocol import cpu_protocol
+from skipjack.core.timing import cpu_protocol
 from skipjack.errors import MalformedError, SkipjackError, StorageError
 from skipjack.learn.rates import (
     LoopTable,
@@ -18,7 +18,7 @@ from skipjack.learn.rates import (
     table_files,
     write_table,
 )
-from skipjack.native.named_cpu import describe
+from skipjack.native import describe
 from skipjack.operations import parse
 
 HEADER = TableHeader(describe("skylake-avx512/1"), "llvm 20", cpu_protocol().key, "0.1.0")

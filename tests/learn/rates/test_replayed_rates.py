@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
-from skipjack.core.protocol import cpu_protocol
+from skipjack.core import Device, Problem
+from skipjack.core.timing import cpu_protocol
 from skipjack.errors import MalformedError, UsageError
 from skipjack.learn.costs import shipped_model
 from skipjack.learn.loops import Preset, loop_game
@@ -26,8 +25,7 @@ from skipjack.learn.rates import (
     peak_gflops,
     write_table,
 )
-from skipjack.native import cpu
-from skipjack.native.named_cpu import describe
+from skipjack.native import cpu, describe
 from skipjack.operations import parse
 from skipjack.settings import load_settings
 from skipjack.solvers.cpu.nest import Schedule
@@ -65,7 +63,7 @@ def test_a_table_with_schedules_of_other_loops_is_refused(text: str) -> None:
     strange = table()
     strange.add(PROBLEM.key, "nest", {text: 5_000.0})
     rates = TableRates(strange, shipped_model())
-    with pytest.raises(MalformedError, match=r"schedules of matmul:64x48x32:f32 that are not of"):
+    with pytest.raises(MalformedError, match=r"invalid schedules of matmul:64x48x32:f32"):
         rates.seconds(PROBLEM, [NEW])
 
 
@@ -114,9 +112,9 @@ def test_rates_are_opened_by_a_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("nowhere.jsonl", "no rates 'nowhere.jsonl'"),
-        ("mixed:much", "'much' is not a share"),
-        ("{}", "no tables in it"),
+        ("nowhere.jsonl", "unknown rates 'nowhere.jsonl'"),
+        ("mixed:much", "'much' is not a number"),
+        ("{}", "contains no tables"),
     ],
 )
 def test_a_text_that_names_no_rates_is_refused(tmp_path: Path, text: str, words: str) -> None:
@@ -126,7 +124,9 @@ def test_a_text_that_names_no_rates_is_refused(tmp_path: Path, text: str, words:
 
 def test_a_table_of_another_device_is_refused(tmp_path: Path) -> None:
     write_table(tmp_path / "t.jsonl", table())
-    with pytest.raises(UsageError, match=r"haswell/1 \(256-bit\); it has skylake-avx512/1"):
+    with pytest.raises(
+        UsageError, match=r"haswell/1 \(256-bit\); it has tables of skylake-avx512/1"
+    ):
         open_rates(str(tmp_path), describe("haswell/1"))
 
 

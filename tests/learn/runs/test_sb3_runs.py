@@ -1,5 +1,8 @@
 """Stable-Baselines3 trains the same network in the same environment, and is resumed exactly."""
 
+# ruff: noqa: E402
+# Optional packages may be missing, so their imports are tried first.
+
 from __future__ import annotations
 
 import zipfile
@@ -12,10 +15,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("sb3_contrib")
 
-from skipjack.errors import SkipjackError, UsageError  # noqa: E402  (they may be missing)
-from skipjack.learn.loops import LoopDataset, Preset  # noqa: E402
-from skipjack.learn.policy import PolicyNetwork, find_policy, read_weights  # noqa: E402
-from skipjack.learn.runs import (  # noqa: E402
+from skipjack.errors import SkipjackError, UsageError
+from skipjack.learn.loops import LoopDataset, Preset
+from skipjack.learn.policy import PolicyNetwork, find_policy, read_weights
+from skipjack.learn.runs import (
     RAY,
     Learner,
     RunFolder,
@@ -26,7 +29,7 @@ from skipjack.learn.runs import (  # noqa: E402
     resume,
     train,
 )
-from skipjack.native import cpu  # noqa: E402
+from skipjack.native import cpu
 
 KEYS = ("matmul:16x32x24:f32", "matmul:32x32x16:f32")
 
@@ -86,7 +89,7 @@ def test_nothing_pickled_is_read_from_a_checkpoint(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in parts.items():
             archive.writestr(name, data)
-    with pytest.raises(SkipjackError, match="cannot go on from the checkpoint"):
+    with pytest.raises(SkipjackError, match="cannot resume from the checkpoint"):
         trained(RunFolder.open(tmp_path / "run"))
     assert not Path("pwned").exists()
 
@@ -96,7 +99,7 @@ def test_a_run_of_another_trainer_is_not_gone_on_with(tmp_path: Path) -> None:
     trained(run, 1)
     run.options = replace(run.options, trainer=TrainerName.PPO)
     learner = open_learner(run)
-    message = "it is of another trainer than ppo, which run.json names; without this file"
+    message = "its trainer is not ppo, which run.json names; delete it to resume"
     with pytest.raises(SkipjackError, match=message):
         resume(run, learner)
     learner.close()

@@ -9,18 +9,13 @@ import numpy as np
 import pytest
 
 from skipjack.errors import SkipjackError
-from skipjack.fleet.engine import Done, Host, RunningLog, Slot
-from skipjack.fleet.states import Stage
-from skipjack.fleet.task import Outcome, Task
+from skipjack.fleet.model import Done, Host, JobStage, RunningLog, Slot, Task, TaskOutcome
 from skipjack.learn.loops import GLOBAL_COLUMNS, ROW_COLUMNS, Preset
-from skipjack.learn.runs.engine_collector import EngineCollector, engine_collector
-from skipjack.learn.runs.episode_worker import EpisodeWorker
-from skipjack.learn.runs.setup import PlayerSetup
-from skipjack.learn.training.collecting import HereCollector
-from skipjack.learn.training.episodes import Episode
-from skipjack.learn.training.orders import EpisodeOrder
+from skipjack.learn.runs.engine_collector import EngineCollector, EpisodeWorker, engine_collector
+from skipjack.learn.runs.learners import PlayerSetup
+from skipjack.learn.training import Episode, EpisodeRequest, InProcessCollector
 from skipjack.native import cpu
-from skipjack.testing.policies import random_weights
+from skipjack.testing.samples import random_weights
 
 
 def setup() -> PlayerSetup:
@@ -28,9 +23,9 @@ def setup() -> PlayerSetup:
     return PlayerSetup(keys, cpu.detect(1), Preset.LOOPTUNE, "model", steps=4)
 
 
-def order(count: int = 20) -> EpisodeOrder:
+def order(count: int = 20) -> EpisodeRequest:
     sizes = len(ROW_COLUMNS), len(GLOBAL_COLUMNS), len(Preset.LOOPTUNE.actions)
-    return EpisodeOrder(random_weights(*sizes), count, iteration=3, explore=0.2)
+    return EpisodeRequest(random_weights(*sizes), count, iteration=3, explore=0.2)
 
 
 def same(mine: Sequence[Episode], other: Sequence[Episode]) -> bool:
@@ -63,7 +58,7 @@ class StandInEngine:
         return []
 
     def slots(self) -> Sequence[Slot]:
-        return [Slot(name, Stage.BUILD, "here") for name in self.workers]
+        return [Slot(name, JobStage.BUILD, "here") for name in self.workers]
 
     def submit(self, slot: str, tasks: Sequence[Task]) -> None:
         self.todo += [(slot, Task.of(task.message())) for task in tasks]
@@ -74,10 +69,10 @@ class StandInEngine:
             self.lost -= 1
             return [Done(slot, task.job, lost="it died", attempt=task.attempt)]
         if self.failed:
-            return [Done(slot, task.job, Outcome(task.job, task.stage, failed=self.failed))]
+            return [Done(slot, task.job, TaskOutcome(task.job, task.stage, failed=self.failed))]
         self.played[slot] = self.played.get(slot, 0) + 1
         outcome = self.workers[slot].perform(task)
-        return [Done(slot, task.job, Outcome.of(outcome.message()), attempt=task.attempt)]
+        return [Done(slot, task.job, TaskOutcome.of(outcome.message()), attempt=task.attempt)]
 
     def heard(self) -> Sequence[RunningLog]:
         raise NotImplementedError
@@ -90,7 +85,7 @@ class StandInEngine:
 
 
 def test_workers_play_what_this_process_would_also_when_some_are_lost() -> None:
-    here = HereCollector(setup().player(), 7)
+    here = InProcessCollector(setup().player(), 7)
     engine = StandInEngine(lost=2)
     there = EngineCollector(engine, setup(), 7)
     assert same(there.collect(order(40)), here.collect(order(40)))
@@ -101,7 +96,7 @@ def test_workers_play_what_this_process_would_also_when_some_are_lost() -> None:
 
 
 def test_what_cannot_be_played_ends_with_the_reason() -> None:
-    with pytest.raises(SkipjackError, match="episodes could not be played: it died"):
+    with pytest.raises(SkipjackError, match="episodes could not be played in 3 attempts: it died"):
         EngineCollector(StandInEngine(lost=99), setup(), 0).collect(order())
     with pytest.raises(SkipjackError, match="could not play episodes: no such table"):
         EngineCollector(StandInEngine(failed="no such table"), setup(), 0).collect(order())
@@ -113,6 +108,8 @@ def test_processes_of_this_machine_play_the_same(
     monkeypatch.setenv("SKIPJACK_USER_DB_PATH", str(tmp_path))
     there = engine_collector(setup(), 7, workers=2, ray=False, address=None)
     try:
-        assert same(there.collect(order()), HereCollector(setup().player(), 7).collect(order()))
+        assert same(
+            there.collect(order()), InProcessCollector(setup().player(), 7).collect(order())
+        )
     finally:
         there.close()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from skipjack.core.nest import Nest
-from skipjack.core.problem import Problem
+from skipjack.core import Nest, Problem
 from skipjack.learn.loops import LoopGame, Preset
-from skipjack.learn.training.episodes import Player, view_of
+from skipjack.learn.training import Player
+from skipjack.learn.training.episodes import view_of
 from skipjack.operations import get, parse
 from skipjack.solvers.cpu.nest import Schedule, ScheduleLimits
 

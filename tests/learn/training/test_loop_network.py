@@ -1,17 +1,15 @@
 """The network of training and the one that plays without torch are the same."""
 
+# ruff: noqa: E402
+# Optional packages may be missing, so their imports are tried first.
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from skipjack.learn.training.network import (  # noqa: E402  (torch may be missing)
-    Batch,
-    LoopNetwork,
-    NetworkSizes,
-    exported,
-    imported,
-)
+from skipjack.learn.training import Batch, NetworkSizes, exported, imported
+from skipjack.learn.training.network import LoopNetwork
 
 
 def views(states: int, seed: int = 0) -> tuple[np.ndarray, ...]:

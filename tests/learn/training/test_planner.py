@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skipjack.core.nest import Nest
+from skipjack.core import Nest
 from skipjack.learn.loops import GameState, LoopGame, Preset
 from skipjack.learn.training.planner import Planner
 from skipjack.operations import get, parse
@@ -32,14 +32,14 @@ def full(text: str, threads: int = 1, streaming: bool = False) -> LoopGame:
 )
 def test_a_plan_leads_to_its_schedule_and_stops(problem: str, target: str, threads: int) -> None:
     game = full(problem, threads)
-    wanted = Schedule.parse(target)
-    plan = Planner(game).plan(wanted)
+    request = Schedule.parse(target)
+    plan = Planner(game).plan(request)
     assert plan is not None
     state = game.start()
     for action, before in zip(plan.actions, plan.states[:-1], strict=True):
         assert state == before
         state = game.apply(state, action)
-    assert state.schedule == wanted
+    assert state.schedule == request
     assert state.stopped
     assert len(plan.actions) < 32
 
@@ -55,22 +55,22 @@ def test_most_proposed_schedules_have_a_plan() -> None:
 
 def test_a_plan_leads_on_from_anywhere() -> None:
     game = full("matmul:96x96x96", threads=2)
-    wanted = Schedule.parse("m:12/p n:32 k m/u n/v")
+    request = Schedule.parse("m:12/p n:32 k m/u n/v")
     rng = np.random.default_rng(0)
     for _ in range(60):
         state = game.start()
         for _ in range(int(rng.integers(15))):
             legal = np.flatnonzero(game.mask(state)[:-1])  # but not stop
             state = game.apply(state, int(rng.choice(legal)))
-        plan = Planner(game).plan(wanted, state)
+        plan = Planner(game).plan(request, state)
         assert plan is not None, state
-        assert plan.states[-1].schedule == wanted
+        assert plan.states[-1].schedule == request
 
 
 def test_in_the_preset_of_looptune_the_target_has_no_marks() -> None:
     game = LoopGame(nest_of("matmul:96x96x96"), LIMITS, preset=Preset.LOOPTUNE)
-    wanted = Schedule.parse("m:4 n:32 k m n")
-    plan = Planner(game).plan(wanted, GameState(Schedule.parse("m:4 n:32 m k n"), 4))
+    request = Schedule.parse("m:4 n:32 k m n")
+    plan = Planner(game).plan(request, GameState(Schedule.parse("m:4 n:32 m k n"), 4))
     assert plan is not None
     assert [game.actions[action] for action in plan.actions] == ["up", "swap_up"]
 

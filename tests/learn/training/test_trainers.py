@@ -9,15 +9,22 @@ torch = pytest.importorskip("torch")
 
 from planted import BEST_SPEED_UP, planted_player, sizes_for  # noqa: E402  (torch may be missing)
 
-from skipjack.core.problem import Problem  # noqa: E402
+from skipjack.core import Problem  # noqa: E402
 from skipjack.learn.policy import PolicyNetwork  # noqa: E402
-from skipjack.learn.training.collecting import HereCollector  # noqa: E402
-from skipjack.learn.training.dqn import DQN, DQNOptions  # noqa: E402
-from skipjack.learn.training.episodes import Episode, Player, packed, unpacked  # noqa: E402
-from skipjack.learn.training.network import NetworkSizes  # noqa: E402
-from skipjack.learn.training.orders import EpisodeOrder  # noqa: E402
-from skipjack.learn.training.ppo import PPO, PPOOptions  # noqa: E402
-from skipjack.learn.training.trainer import Trainer  # noqa: E402
+from skipjack.learn.training import (  # noqa: E402
+    DQN,
+    PPO,
+    DQNOptions,
+    Episode,
+    EpisodeRequest,
+    InProcessCollector,
+    NetworkSizes,
+    Player,
+    PPOOptions,
+    Trainer,
+    packed,
+    unpacked,
+)
 from skipjack.solvers.cpu.nest import Schedule  # noqa: E402
 
 PPO_OPTIONS = PPOOptions(episodes=32, learning_rate=3e-3, batch=64, entropy=0.04)
@@ -50,7 +57,7 @@ def greedy_speed_up(trainer: Trainer, player: Player) -> float:
 @pytest.mark.parametrize("name", ["ppo", "dqn"])
 def test_a_planted_optimum_is_learned(name: str) -> None:
     player = planted_player()
-    trainer, collector = trainer_of(name, player), HereCollector(player, 0)
+    trainer, collector = trainer_of(name, player), InProcessCollector(player, 0)
     assert greedy_speed_up(trainer, player) < BEST_SPEED_UP
     for _ in range(40):
         trainer.iterate(collector)
@@ -64,16 +71,16 @@ def test_a_resumed_training_equals_one_that_was_not_interrupted(name: str) -> No
     player = planted_player()
     through = trainer_of(name, player)
     for _ in range(4):
-        through.iterate(HereCollector(player, 0))
+        through.iterate(InProcessCollector(player, 0))
 
     first = trainer_of(name, player)
     for _ in range(2):
-        first.iterate(HereCollector(player, 0))
+        first.iterate(InProcessCollector(player, 0))
     torch.manual_seed(99)
     again = trainer_of(name, planted_player(), seed=0)
     again.restore(first.state())
     for _ in range(2):
-        again.iterate(HereCollector(planted_player(), 0))
+        again.iterate(InProcessCollector(planted_player(), 0))
 
     assert (again.iteration, again.steps) == (through.iteration, through.steps)
     mine, other = again.arrays(), through.arrays()
@@ -109,7 +116,7 @@ def test_rewards_add_up_to_the_logarithm_of_the_speed_up() -> None:
 def test_episodes_travel_as_plain_arrays() -> None:
     player = planted_player()
     arrays = trainer_of("ppo", player).arrays()
-    episodes = HereCollector(player, 0).collect(EpisodeOrder(arrays, 5, 1))
+    episodes = InProcessCollector(player, 0).collect(EpisodeRequest(arrays, 5, 1))
     for mine, other in zip(episodes, unpacked(packed(episodes)), strict=True):
         assert same(mine, other)
 

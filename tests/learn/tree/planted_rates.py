@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 
-from skipjack.core.problem import Problem
+from skipjack.core import Problem
 from skipjack.learn.loops import LoopGame, Preset
 from skipjack.operations import parse
 from skipjack.solvers.cpu.nest import Schedule, ScheduleLimits
-from skipjack.testing.nests import matmul_nest
+from skipjack.testing.samples import matmul_nest
 
 PROBLEM = parse("matmul:32x32x32")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import loop_oracle
-from skipjack.core.problem import Problem
+from skipjack.core import Problem
 from skipjack.errors import UsageError
 from skipjack.learn.loops import GLOBAL_COLUMNS, ROW_COLUMNS, LoopGame, Preset, loop_game
 from skipjack.learn.policy import Policy, PolicyNetwork
@@ -20,12 +20,11 @@ from skipjack.learn.rates import (
     table_header,
     write_table,
 )
-from skipjack.learn.tree import SearchBudget, all_methods, method_of, run_search, running
+from skipjack.learn.tree import SearchBudget, all_methods, method_of, run_search, search_run
 from skipjack.lists import path_of
-from skipjack.native import cpu
-from skipjack.native.named_cpu import describe
+from skipjack.native import cpu, describe
 from skipjack.operations import parse
-from skipjack.testing.policies import random_weights
+from skipjack.testing.samples import random_weights
 
 STORED = sorted((Path(loop_oracle.__file__).parent / "results" / "loop_oracle").glob("*.jsonl.gz"))
 PROBLEM = parse("matmul:48x40x32")
@@ -129,7 +128,7 @@ def test_an_exhaustive_search_goes_on_where_only_the_cursor_moves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Searches without an end stop after some steps without a new schedule; it must not."""
-    monkeypatch.setattr(running, "MAX_IDLE", 1)
+    monkeypatch.setattr(search_run, "MAX_IDLE", 1)
     game = game_of(parse("matmul:1x17x1"))
     counts = [len(layer) for layer in loop_oracle.layers(game)]
     assert 0 in counts[: max(at for at, count in enumerate(counts) if count)]

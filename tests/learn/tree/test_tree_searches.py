@@ -257,12 +257,12 @@ def test_gains_per_action_are_those_of_the_best_path() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"kind": "depth"}, "there is no search 'depth'; choose from greedy"),
+        ({"kind": "depth"}, "unknown search 'depth'; choose from greedy"),
         ({"kind": "random", "width": 2}, "the search random has no width; beam and beam_dfs have"),
         ({"kind": "genetic", "lookahead": 2}, "has no lookahead; greedy"),
-        ({"kind": "beam", "width": 0}, "a width of 0 is too small"),
-        ({"kind": "beam", "policy": object()}, "asks no policy; mcts and policy do"),
-        ({"kind": "policy"}, "the search policy needs one"),
+        ({"kind": "beam", "width": 0}, "the width must be at least 1, not 0"),
+        ({"kind": "beam", "policy": object()}, "does not use a policy; mcts and policy do"),
+        ({"kind": "policy"}, "the search policy needs a policy"),
     ],
 )
 def test_a_search_that_there_is_not_is_refused(arguments: dict[str, object], message: str) -> None:
@@ -327,5 +327,5 @@ def test_what_the_budget_does_not_reach_is_not_worked_out(
 
 
 def test_a_search_of_endless_actions_is_refused() -> None:
-    with pytest.raises(UsageError, match="1 to 1000 actions from the start, not 100000"):
+    with pytest.raises(UsageError, match="must be from 1 to 1000, not 100000"):
         SearchBudget(actions=100_000)

@@ -26,11 +26,11 @@ from skipjack.report.loops import (
     write_graphs,
     write_search_plots,
 )
-from skipjack.report.loops.search_picture import BEST, GraphNode, SearchGraph, picture_of
-from skipjack.report.loops.search_plots import best_gain_curve, draw_problems
-from skipjack.report.sweep_drawing import PlotsMissingError
+from skipjack.report.loops.graph import BEST, GraphNode, SearchGraph, picture_of
+from skipjack.report.loops.plots import best_gain_curve, draw_problems
+from skipjack.report.sweep import PlotsMissingError
 from skipjack.solvers.cpu.nest import Schedule, ScheduleLimits
-from skipjack.testing.nests import matmul_nest
+from skipjack.testing.samples import matmul_nest
 
 PROBLEM = parse("matmul:32x32x32")
 GAME = LoopGame(matmul_nest(32, 32, 32), ScheduleLimits(8, 16, 512), preset=Preset.LOOPTUNE)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skipjack.core.trial import Status
+from skipjack.core import Status
 from skipjack.errors import ForeignError, SkipjackError, UsageError
+from skipjack.search import Run, Stats
 from skipjack.search.load import Bisect
-from skipjack.search.points import Run, Stats
 from skipjack.testing.scripts import play, values_of
 
 
@@ -52,7 +52,7 @@ def test_the_documented_order(
 def test_without_a_good_value_the_lower_bound_is_run_last_and_there_is_no_best() -> None:
     searcher = bisect(3000, 4650, 50)
     assert order_of(searcher, 0) == [3800, 3400, 3200, 3100, 3050, 3000]
-    with pytest.raises(SkipjackError, match=r"no feasible value of 'q': none .* from 3000 to 4600"):
+    with pytest.raises(SkipjackError, match=r"no feasible value of 'q': no run from 3000 to 4600"):
         searcher.get_best()
 
 
@@ -107,7 +107,7 @@ def test_was_good_takes_a_run_bare_stats_or_nothing() -> None:
 
 def test_what_a_predicate_raises_names_the_searcher_and_its_parameter() -> None:
     searcher = Bisect("q", 0, 9, 1, lambda run: run["p99"] < 10)
-    wanted = "the predicate of Bisect of 'q' raised MissingStatError: the run has no 'p99'"
+    wanted = "the predicate of Bisect of 'q' raised MissingStatError: the run has no metric 'p99'"
     with pytest.raises(ForeignError, match=wanted):
         play(searcher, lambda point: True)
 
@@ -116,9 +116,9 @@ def test_what_a_predicate_raises_names_the_searcher_and_its_parameter() -> None:
     ("bounds", "sentence"),
     [
         ((500, 2500, 0), "step_size of Bisect of 'q' must not be 0"),
-        ((500, 2500, -100), "Bisect of 'q' has no values: 500 to 2500 by -100"),
-        ((2500, 500, 100), "Bisect of 'q' has no values: 2500 to 500 by 100"),
-        ((500, 500, 100), "has no values: 500 to 500 by 100; .* bounds that differ"),
+        ((500, 2500, -100), "Bisect of 'q' has no values from 500 to 2500 in steps of -100"),
+        ((2500, 500, 100), "Bisect of 'q' has no values from 2500 to 500 in steps of 100"),
+        ((500, 500, 100), "has no values from 500 to 500 in steps of 100; .* bounds that differ"),
         ((0.5, 2500, 100), "lower_bound of Bisect of 'q' must be a whole number, not 0.5"),
         ((500, 2500.0, 100), "upper_bound of Bisect of 'q' must be a whole number, not 2500.0"),
         ((500, 2500, "1"), "step_size of Bisect of 'q' must be a whole number, not '1'"),

@@ -8,10 +8,10 @@ from math import exp, log
 import numpy as np
 import pytest
 
-from skipjack.core.trial import Status
+from skipjack.core import Status
 from skipjack.errors import SkipjackError, UsageError
+from skipjack.search import Point, Repeat, Run, Stats, do_send
 from skipjack.search.load import Boundary
-from skipjack.search.points import Point, Repeat, Run, Stats, do_send
 from skipjack.testing.scripts import play, values_of
 
 Serve = Callable[[float], bool]

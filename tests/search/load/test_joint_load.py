@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skipjack.core.trial import Status, Trial
+from skipjack.core import Status, Trial
 from skipjack.errors import SkipjackError, UsageError
+from skipjack.search import Point, Repeat, config_of
 from skipjack.search.load import JointLoad, LoadRange
-from skipjack.search.points import Point, Repeat, config_of
-from skipjack.search.scripted.adapter import ScriptedSearcher
+from skipjack.search.scripted import ScriptedSearcher
 from skipjack.testing.scripts import play, values_of
 
 LOAD = ("qps", 100, 5000)
@@ -201,7 +201,7 @@ def test_loads_need_not_be_whole() -> None:
         ({"parameters": {"batch": []}}, "no settings"),
         ({"parameters": {"batch": range(100), "streams": range(100)}}, "10000 settings"),
         ({"parameters": {"batch": [1]}, "points": [{"batch": 1}]}, "not both"),
-        ({"parameters": {"qps": [1, 2]}}, "'qps' is JointLoad's load"),
+        ({"parameters": {"qps": [1, 2]}}, "'qps' is the load of JointLoad"),
         ({"parameters": {"batch": "abc"}}, "list of values for 'batch'"),
         ({"parameters": {"batch": [1]}, "confidence": 2.0}, "confidence"),
     ],

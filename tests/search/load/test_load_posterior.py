@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skipjack.search.load.load_posterior import LoadPosterior
+from skipjack.search.load.posterior import LoadPosterior
 
 
 def told(*runs: tuple[float, bool], holds: float = 0.5) -> LoadPosterior:

@@ -4,9 +4,10 @@ import math
 
 import pytest
 
-from skipjack.core.trial import Status
+from skipjack.core import Status
 from skipjack.errors import UsageError
-from skipjack.search.scripted import QPSBisect, Run, Stats
+from skipjack.search import Run, Stats
+from skipjack.search.load import QPSBisect
 
 NAME = "server_target_qps"
 
@@ -60,5 +61,7 @@ def test_zero_can_be_a_value() -> None:
 
 
 def test_a_value_of_another_search_is_refused() -> None:
-    with pytest.raises(UsageError, match="server_target_qps=1550, which is none of 500 to 2500"):
+    with pytest.raises(
+        UsageError, match="server_target_qps=1550, which is not in the range 500 to 2500"
+    ):
         QPSBisect(500, 2500, 100, [({NAME: 1550}, {"result_validity": "VALID"})])

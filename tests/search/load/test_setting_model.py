@@ -7,7 +7,7 @@ from math import log
 import numpy as np
 import pytest
 
-from skipjack.search.load.setting_model import SettingModel
+from skipjack.search.load.posterior import SettingModel
 
 
 def test_runs_of_a_setting_say_something_about_its_neighbours() -> None:

@@ -4,21 +4,11 @@ from typing import Any
 
 import pytest
 
-from skipjack.core.config import Config
-from skipjack.core.trial import Status, Trial
+from skipjack.core import Config, Status, Trial
 from skipjack.errors import ForeignError, SkipjackError, UsageError
-from skipjack.search.points import Point, Points
-from skipjack.search.scripted import (
-    Bisect,
-    CartesianProduct,
-    Composer,
-    Repeat,
-    Run,
-    ScriptedSearcher,
-    SearcherInterface,
-    Step,
-    do_send,
-)
+from skipjack.search import Point, Points, Repeat, Run, SearcherInterface, do_send
+from skipjack.search.load import Bisect
+from skipjack.search.scripted import CartesianProduct, Composer, ScriptedSearcher, Step
 from skipjack.testing.scripts import play, values_of
 from skipjack.testing.searchers import drive
 
@@ -140,7 +130,7 @@ def test_a_run_that_failed_is_never_the_best() -> None:
 def test_a_first_searcher_without_a_predicate_does_not_say_what_is_best() -> None:
     composer = Composer([streams(), load()], 4)
     play(composer, holds_anything)
-    with pytest.raises(NotImplementedError, match="Composer does not say"):
+    with pytest.raises(NotImplementedError, match="Composer does not define"):
         composer.get_best()
 
 
@@ -210,7 +200,7 @@ def test_what_is_no_searcher_is_refused() -> None:
         Composer([3], 1)  # type: ignore[list-item]
     with pytest.raises(UsageError, match="predicate given for Step in Composer must be a func"):
         Composer([(streams(), None)], 1)  # type: ignore[list-item]
-    with pytest.raises(UsageError, match=r"timeout of Composer is a number of runs, not 1\.5"):
+    with pytest.raises(UsageError, match=r"timeout of Composer must be a number of runs, not 1\.5"):
         Composer([streams()], 1.5)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="at least one"):
         Composer([], 1)

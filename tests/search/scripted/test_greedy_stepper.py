@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from skipjack.core.trial import Status
+from skipjack.core import Status
 from skipjack.errors import ForeignError, SkipjackError, UsageError
-from skipjack.search.points import Point
-from skipjack.search.scripted import GreedyStepper, Overlay, Run, Step
+from skipjack.search import Point, Run
+from skipjack.search.scripted import GreedyStepper, Overlay, Step
 from skipjack.testing.scripts import play
 
 STEPS = (Step("a", 1, 6, lambda x: x + 1), Step("b", 10, 60, lambda x: x + 10))

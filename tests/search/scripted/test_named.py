@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from skipjack.core.trial import Status
+from skipjack.core import Status
 from skipjack.errors import SkipjackError, SpaceError, UsageError
-from skipjack.search.points import Point
+from skipjack.search import Point
 from skipjack.search.scripted import Composer, Named, Step
 from skipjack.testing.scripts import play
 
@@ -73,7 +73,7 @@ def test_constraints_are_kept_and_failing_runs_are_survived() -> None:
     assert max(run.cross["batch"] for run in runs) == 8
     assert searcher.get_best()["streams"] in (2, 4)
     play(searcher, lambda point: Status.TIMEOUT)
-    with pytest.raises(SkipjackError, match=r"no run of Named\('genetic'\) has a 'speed'"):
+    with pytest.raises(SkipjackError, match=r"no run of Named\('genetic'\) has the metric 'speed'"):
         searcher.get_best()
 
 
@@ -85,15 +85,15 @@ def test_it_can_be_a_part_of_a_composer() -> None:
 
 def test_a_metric_that_is_not_there_is_named() -> None:
     searcher = Named("genetic", GRID, metric="velocity")
-    wanted = r"Named\('genetic'\) looks for the metric 'velocity', but the run has no 'velocity'"
+    wanted = r"Named\('genetic'\) uses the metric 'velocity', but the run has no metric 'velocity'"
     with pytest.raises(UsageError, match=wanted):
         play(searcher, speed)
-    with pytest.raises(UsageError, match="looks for the metric 'velocity', but 'x' is no number"):
+    with pytest.raises(UsageError, match="uses the metric 'velocity', but 'x' is not a number"):
         play(searcher, lambda point: {"velocity": "x"})
 
 
 def test_mistakes_are_refused_before_the_search() -> None:
-    with pytest.raises(UsageError, match="no searcher 'genetics'"):
+    with pytest.raises(UsageError, match="unknown searcher 'genetics'"):
         Named("genetics", GRID, metric="speed")
     with pytest.raises(UsageError, match="must be 'min' or 'max', not 'up'"):
         Named("genetic", GRID, metric="speed", direction="up")  # type: ignore[arg-type]

@@ -1,7 +1,8 @@
 """Overlay: another searcher's points with some parameters fixed."""
 
-from skipjack.search.points import Points
-from skipjack.search.scripted import Bisect, Overlay, Repeat, Run, SearcherInterface, Step
+from skipjack.search import Points, Repeat, Run, SearcherInterface
+from skipjack.search.load import Bisect
+from skipjack.search.scripted import Overlay, Step
 from skipjack.testing.scripts import play
 
 STEP = Step("x", 1, 4, lambda x: x + 1)

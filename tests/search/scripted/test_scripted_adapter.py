@@ -9,29 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skipjack import search
-from skipjack.core.config import Config
-from skipjack.core.parameters import Parameter, ParameterSpace
-from skipjack.core.trial import Status, Trial
+from skipjack.core import Config, Parameter, ParameterSpace, Status, Trial
 from skipjack.errors import ForeignError, UsageError
-from skipjack.search import SearchContext, Searcher
+from skipjack.search import Points, Repeat, Run, SearchContext, Searcher, SearcherInterface
 from skipjack.search.generator import MAX_IDLE
-from skipjack.search.points import Points
+from skipjack.search.load import Bisect
+from skipjack.search.registry import _FACTORIES
 from skipjack.search.scripted import (
-    Bisect,
     CartesianProduct,
     Composer,
     GreedyStepper,
-    Repeat,
-    Run,
     ScriptedSearcher,
-    SearcherInterface,
     Step,
     adapter,
     as_search,
 )
 from skipjack.testing.searchers import SearcherConformance, drive
-from skipjack.testing.spaces import tiled_space, tiny_space
-from skipjack.testing.surface import CostSurface
+from skipjack.testing.spaces import CostSurface, tiled_space, tiny_space
 
 
 class Scripted(SearcherInterface):
@@ -111,7 +105,7 @@ def test_a_repeat_is_asked_again(is_dynamic: bool) -> None:
 
 
 def test_several_results_of_one_point_answer_its_repeats_in_order() -> None:
-    """What a sitting was told is told again in the next one, and leads to the same place."""
+    """What a session was told is told again in the next one, and leads to the same place."""
     points = ({"x": 1}, Repeat(x=1), {"x": 2}, {"x": 1}, Repeat(x=1), Repeat(x=1))
     first, second = Scripted(*points), Scripted(*points)
     results = iter(range(100))
@@ -242,10 +236,13 @@ def test_an_endless_search_outside_of_the_space_ends(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("point", "sentence"),
     [
-        ({"cells": 1}, "Scripted yielded cells=1, but there is no such parameter; there are rows"),
-        ({"rows": 2.0}, "yielded rows=2.0, but values of rows are of kind int, not float"),
-        ({"rows": True}, "yielded rows=True, but values of rows are of kind int, not bool"),
-        ([("rows", 2)], "which is no dict of parameters"),
+        (
+            {"cells": 1},
+            "Scripted yielded cells=1, but there is no such parameter; the parameters are rows",
+        ),
+        ({"rows": 2.0}, "yielded rows=2.0, but values of rows are of type int, not float"),
+        ({"rows": True}, "yielded rows=True, but values of rows are of type int, not bool"),
+        ([("rows", 2)], "which is not a dict of parameters"),
     ],
 )
 def test_what_cannot_be_in_the_space_is_refused(point: Any, sentence: str) -> None:
@@ -260,7 +257,7 @@ def test_whole_numbers_fit_where_floats_are_meant_and_numbers_of_numpy_anywhere(
 
 
 def test_a_value_that_cannot_be_written_down_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"searcher Scripted yielded .* cannot be written down"):
+    with pytest.raises(UsageError, match=r"searcher Scripted yielded .* cannot be stored"):
         ScriptedSearcher(Scripted({"x": object()})).ask(1)
 
 
@@ -291,9 +288,11 @@ def test_generate_must_be_a_generator_function() -> None:
 
 
 @pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(search, "_FACTORIES", dict(search._FACTORIES))
+def registry() -> Iterator[None]:
+    before = dict(_FACTORIES)
     yield
+    _FACTORIES.clear()
+    _FACTORIES.update(before)
 
 
 SPACE = ParameterSpace(

@@ -39,10 +39,10 @@ def test_the_end_is_left_out(
         (1, 4, lambda x: x + 2, "after 3 comes 5"),
         (4, 1, lambda x: x - 2, "after 2 comes 0"),
         (0.1, 0.8, lambda x: x + 0.1, "after 0.7999999999999999 comes 0.8999999999999999"),
-        (1, 4, lambda x: x, "after 1 it comes back to 1"),
-        (1, 9, {1: 3, 3: 2, 2: 3}.__getitem__, "after 2 it comes back to 3"),
-        ([0], [9], lambda x: [1 - x[0]], r"after \[1\] it comes back to \[0\]"),
-        (None, 4, lambda x: None, "after None it comes back to None"),
+        (1, 4, lambda x: x, "after 1 it returns to 1"),
+        (1, 9, {1: 3, 3: 2, 2: 3}.__getitem__, "after 2 it returns to 3"),
+        ([0], [9], lambda x: [1 - x[0]], r"after \[1\] it returns to \[0\]"),
+        (None, 4, lambda x: None, "after None it returns to None"),
         (1, 4, lambda x: x - 1, "it is at -9999 after 10000 values"),
     ],
 )
@@ -50,7 +50,7 @@ def test_a_walk_that_misses_its_end_is_refused_before_its_first_point(
     start: Any, end: Any, update: Callable[[Any], Any], how: str
 ) -> None:
     step = Step("x", start, end, update)
-    with pytest.raises(UsageError, match=f"^Step of 'x' from .* never meets its end: {how}; "):
+    with pytest.raises(UsageError, match=f"^Step of 'x' from .* never reaches its end: {how}; "):
         next(step.generate())
 
 

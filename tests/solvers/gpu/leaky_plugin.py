@@ -11,15 +11,22 @@ import triton
 import triton.language as tl
 
 from skipjack import operations, solvers
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.nest import Tensor
-from skipjack.core.operation import Array, Arrays, OperationClass, Tolerance, TorchFunction
-from skipjack.core.parameters import Parameter, ParameterSpace
-from skipjack.core.problem import Problem
-from skipjack.operations.attributes import refuse_unknown
-from skipjack.solvers.gpu.stage import Arguments, Stage, StagedGpuSolver, size
-from skipjack.solvers.gpu.vectors import cdiv, tensor, whole
+from skipjack.core import (
+    Array,
+    Arrays,
+    Config,
+    Device,
+    OperationClass,
+    Parameter,
+    ParameterSpace,
+    Problem,
+    Tensor,
+    Tolerance,
+    TorchFunction,
+)
+from skipjack.operations import refuse_unknown
+from skipjack.solvers.gpu.triton import KernelStage, LaunchArguments, StagedGpuSolver, integer
+from skipjack.solvers.gpu.vector.arguments import as_int, cdiv, tensor_argument
 
 
 class Leaky:
@@ -83,15 +90,17 @@ class TritonLeaky(StagedGpuSolver):
     def space(self, problem: Problem, device: Device) -> ParameterSpace:
         return ParameterSpace([Parameter("block", (256, 1024)), Parameter("warps", (2, 4))])
 
-    def stages(self, problem: Problem, device: Device, config: Config) -> Sequence[Stage]:
-        count, block = prod(problem.shape), whole(config["block"])
-        given: Arguments = {
-            "x": tensor("x", problem),
-            "out": tensor("out", problem),
-            "count": size(count),
+    def stages(self, problem: Problem, device: Device, config: Config) -> Sequence[KernelStage]:
+        count, block = prod(problem.shape), as_int(config["block"])
+        given: LaunchArguments = {
+            "x": tensor_argument("x", problem),
+            "out": tensor_argument("out", problem),
+            "count": integer(count),
         }
-        constants, warps = {"BLOCK": block}, whole(config["warps"])
-        return [Stage("leak", __file__, "leak", (cdiv(count, block),), given, constants, warps)]
+        constants, warps = {"BLOCK": block}, as_int(config["warps"])
+        return [
+            KernelStage("leak", __file__, "leak", (cdiv(count, block),), given, constants, warps)
+        ]
 
 
 operations.register(Leaky())

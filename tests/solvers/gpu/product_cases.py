@@ -6,10 +6,8 @@ Run as a program; prints one line for each case that is wrong.
 import numpy as np
 
 from skipjack import operations
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.dtypes import numpy_dtype
-from skipjack.solvers.registry import find_solver
+from skipjack.core import Config, Device, numpy_dtype
+from skipjack.solvers import find_solver
 from skipjack.testing.interpreted import run_interpreted
 
 HOPPER = Device("cuda", "sm_90", 3, caches=(("shared", 227 << 10), ("L2", 50 << 20)))

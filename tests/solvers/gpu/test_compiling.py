@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.execute.build_worker import MOST_SPILL_BYTES, too_much_spilled
-from skipjack.gpu.artifact import ABI, Argument, GpuArtifact, unpack
-from skipjack.gpu.triton_compiler import GpuBuildError
-from skipjack.solvers.gpu import compiling
-from skipjack.solvers.gpu.compiling import compile_specs
-from skipjack.solvers.gpu.resources import of_amdgcn
-from skipjack.solvers.gpu.spec import Constant, KernelSpec
+from skipjack.execute.pool.worker_main import MOST_SPILL_BYTES, too_much_spilled
+from skipjack.gpu import ABI, Argument, GpuArtifact, GpuBuildError, unpack
+from skipjack.solvers.gpu.triton import Constant, KernelSpec, compilation
+from skipjack.solvers.gpu.triton.compilation import compile_specs
+from skipjack.solvers.gpu.triton.compiled_code import of_amdgcn
 
 pytest.importorskip("triton")
 
@@ -62,7 +60,7 @@ def test_a_kernel_is_built_for_every_gpu(target: str, threads: int, least: tuple
     (kernel,), (binary,) = artifact.kernels, artifact.binaries
     assert (blob.abi, blob.symbol) == (ABI, "gpu")
     assert binary.startswith(ELF)
-    assert (artifact.target, artifact.compiler) == (target, compiling.compiler_name())
+    assert (artifact.target, artifact.compiler) == (target, compilation.compiler_name())
     assert artifact.least_driver == least
     assert (kernel.name, kernel.symbol, kernel.threads) == ("main", "add", threads)
     assert kernel.arguments == (POINTER, POINTER, POINTER, NUMBER)
@@ -169,7 +167,7 @@ def test_triton_leaves_no_files(triton_home: Path, scratch: Path) -> None:
         (adding("refused"), "sm_90", "main: .*has no attribute 'no_such_method'.* \\(line 2 of"),
         (adding("misassembled"), "sm_90", "main: ptxas: Unknown modifier '.such'"),
         (adding("nothing"), "sm_90", r"tiny_kernels.py has no function 'nothing'"),
-        (adding("FACTOR"), "sm_90", "'FACTOR' of .* is no function made by triton.jit"),
+        (adding("FACTOR"), "sm_90", "'FACTOR' of .* is not a function made by triton.jit"),
         (adding("cast"), "sm_90", "cast takes x, out, n, block, to; .* differ in to, y"),
         (
             adding(module="skipjack.no_such_module"),
@@ -205,15 +203,15 @@ def test_without_triton_the_name_says_so_and_building_says_what_to_install(
     def nowhere(name: str) -> str:
         raise metadata.PackageNotFoundError(name)
 
-    assert compiling.missing() == ""
+    assert compilation.missing() == ""
     monkeypatch.setattr(metadata, "version", nowhere)
-    compiling.compiler_name.cache_clear()
+    compilation.compiler_name.cache_clear()
     try:
-        assert compiling.compiler_name() == "triton (not installed)"
+        assert compilation.compiler_name() == "triton (not installed)"
         with pytest.raises(GpuBuildError, match=r"install skipjack\[triton\]"):
             compile_specs([adding()], "sm_90")
     finally:
-        compiling.compiler_name.cache_clear()
+        compilation.compiler_name.cache_clear()
 
 
 def test_amds_compiler_tells_spills_in_its_assembly() -> None:
@@ -225,4 +223,4 @@ def test_amds_compiler_tells_spills_in_its_assembly() -> None:
 def test_what_spills_more_than_the_limit_is_not_worth_running() -> None:
     assert not too_much_spilled({"spill_bytes": MOST_SPILL_BYTES})
     assert not too_much_spilled({"object_bytes": 100.0})
-    assert "spills 257 bytes a thread" in too_much_spilled({"spill_bytes": 257.0})
+    assert "spills 257 bytes per thread" in too_much_spilled({"spill_bytes": 257.0})

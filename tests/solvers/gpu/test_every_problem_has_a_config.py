@@ -4,10 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skipjack import operations
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
+from skipjack.core import Device, Problem
 from skipjack.devices import describe
-from skipjack.gpu.plan import from_slots
+from skipjack.gpu import from_slots
 from skipjack.solvers import building_solvers
 
 GPUS = [describe(name) for name in ("sm_75/40", "sm_90/132", "gfx942/304", "gfx1100/96")]

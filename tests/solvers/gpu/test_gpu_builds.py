@@ -7,12 +7,9 @@ from pathlib import Path
 import pytest
 
 from processes import PATIENCE_S
-from skipjack.core.config import Config
-from skipjack.core.trial import Candidate, Status
-from skipjack.execute.build_pool import Build, BuildPool
-from skipjack.gpu.artifact import ABI, unpack
-from skipjack.gpu.describing import describe_gpu
-from skipjack.gpu.plan import from_slots
+from skipjack.core import Candidate, Config, Status
+from skipjack.execute.pool import Build, BuildPool
+from skipjack.gpu import ABI, describe_gpu, from_slots, unpack
 from skipjack.operations import parse
 
 pytest.importorskip("triton")
@@ -41,7 +38,7 @@ def test_every_fate_of_a_build_has_a_status_and_a_reason(pool: BuildPool) -> Non
         "crash": (Status.BUILD_CRASH, "the compiler ended with exit code 3"),
         "misassembled": (Status.BUILD_ERROR, "kernel main: RuntimeError: invalid instruction"),
         "unknown": (Status.BUILD_ERROR, "tiny_kernels.py has no function 'unknown'"),
-        "spills": (Status.INFEASIBLE, "spills 257 bytes a thread"),
+        "spills": (Status.INFEASIBLE, "spills 257 bytes per thread"),
         "right": (Status.OK, ""),
     }
     for behaviour in fates:

@@ -10,19 +10,23 @@ import pytest
 
 from processes import PATIENCE_S
 from skipjack import operations
-from skipjack.core.device import Device
-from skipjack.gpu.architectures import KNOWN
-from skipjack.gpu.artifact import unpack
-from skipjack.gpu.plan import Launch, from_slots, scratch_sizes, to_slots
-from skipjack.solvers.gpu.conv_box import BoxConvolution
-from skipjack.solvers.gpu.conv_boxes import best_boxes, count, read, text, waste
-from skipjack.solvers.gpu.conv_depthwise import DepthwiseConvolution
-from skipjack.solvers.gpu.conv_gather import GatherConvolution
-from skipjack.solvers.gpu.conv_parts import Parts
-from skipjack.solvers.gpu.conv_planes import PlanesConvolution
-from skipjack.solvers.gpu.conv_winograd import WinogradConvolution
-from skipjack.solvers.gpu.triton_solver import TritonSolver
-from skipjack.solvers.registry import building_solvers
+from skipjack.core import Device
+from skipjack.gpu import KNOWN, Launch, from_slots, scratch_sizes, to_slots, unpack
+from skipjack.solvers import building_solvers
+from skipjack.solvers.gpu.conv.depthwise import DepthwiseConvolution
+from skipjack.solvers.gpu.conv.gather import GatherConvolution
+from skipjack.solvers.gpu.conv.layer import (
+    SumParts,
+    best_boxes,
+    box_count,
+    box_text,
+    box_waste,
+    parse_box,
+)
+from skipjack.solvers.gpu.conv.nchw_pointwise import NchwPointwiseConvolution
+from skipjack.solvers.gpu.conv.tma import TmaConvolution
+from skipjack.solvers.gpu.conv.winograd import WinogradConvolution
+from skipjack.solvers.gpu.triton import TritonSolver
 
 CASES = Path(__file__).with_name("convolution_cases.py")
 HOPPER = Device("cuda", "sm_90", 132)
@@ -30,7 +34,7 @@ AMPERE = Device("cuda", "sm_80", 108)
 CDNA = Device("hip", "gfx942", 304)
 CDNA_1 = Device("hip", "gfx908", 120)
 """Its matrix units know no tf32."""
-BOX, PLANES, GATHER = BoxConvolution(), PlanesConvolution(), GatherConvolution()
+BOX, PLANES, GATHER = TmaConvolution(), NchwPointwiseConvolution(), GatherConvolution()
 DEPTHWISE, WINOGRAD = DepthwiseConvolution(), WinogradConvolution()
 THREE = "conv2d:n32c64h56w56k64y3x3p1q1:f16"
 ONE = "conv2d:n32c256h28w28k512y1x1:f16"
@@ -117,7 +121,7 @@ def test_parts_of_sums_are_added_up_only_where_there_are_several() -> None:
 def test_parts_cover_all_chunks_without_an_empty_one() -> None:
     for chunks in (1, 7, 49, 1000):
         for tiles in (1, 3, 500):
-            parts = Parts.of(chunks, tiles, 132, 2)
+            parts = SumParts.of(chunks, tiles, 132, 2)
             assert parts.count * parts.share >= chunks
             assert (parts.count - 1) * parts.share < chunks
 
@@ -125,11 +129,11 @@ def test_parts_cover_all_chunks_without_an_empty_one() -> None:
 @pytest.mark.parametrize(
     ("solver", "key", "reason"),
     [
-        (BOX, "matmul:64x64x64:f16", "convolves"),
+        (BOX, "matmul:64x64x64:f16", "computes convolutions"),
         (BOX, "conv3d:n1c16d4h4w4k16z3y3x3:f16", "two dimensions"),
         (BOX, "conv2d:n1c3h8w8k16y3x3:f16", "multiples of 8"),
-        (BOX, "conv2d:n1c16h9w9k16y3x3u2v2:f16:NHWC:wrw", "stride divides"),
-        (BOX, "conv2d:n1c16h9w9k16y3x3u2v2l2j2:f16:NHWC:bwd", "together"),
+        (BOX, "conv2d:n1c16h9w9k16y3x3u2v2:f16:NHWC:wrw", "multiple of the stride"),
+        (BOX, "conv2d:n1c16h9w9k16y3x3u2v2l2j2:f16:NHWC:bwd", "combine strides"),
         (PLANES, f"{ONE}:NHWC", "NCHW"),
         (PLANES, "conv2d:n1c16h7w7k16y1x1:f16:NCHW", "pixels"),
         (DEPTHWISE, THREE, "one channel"),
@@ -160,9 +164,9 @@ def test_boxes_cover_images_with_little_waste() -> None:
         for pixels in (64, 128, 256):
             box = best_boxes((32, side, side), pixels, 1)[0]
             assert prod(box) == pixels
-            assert waste((32, side, side), box) < 1.35
-            assert count((32, side, side), box) * pixels >= 32 * side * side
-            assert read(text(box)) == box
+            assert box_waste((32, side, side), box) < 1.35
+            assert box_count((32, side, side), box) * pixels >= 32 * side * side
+            assert parse_box(box_text(box)) == box
 
 
 @pytest.mark.parametrize("direction", ["fwd", "bwd", "wrw"])

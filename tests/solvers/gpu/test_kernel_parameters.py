@@ -2,13 +2,12 @@
 
 import pytest
 
-from skipjack.gpu.artifact import Argument
-from skipjack.gpu.triton_compiler import GpuBuildError
-from skipjack.solvers.gpu.parameters import (
+from skipjack.gpu import Argument, GpuBuildError
+from skipjack.solvers.gpu.triton.compiled_code import (
     count_in_amdgcn,
     count_in_ptx,
     hidden_pointers,
-    parts,
+    parameter_count,
 )
 
 PTX = """.visible .entry mm(
@@ -49,8 +48,8 @@ def test_parameters_are_counted_in_the_head_of_the_kernel() -> None:
 )
 def test_a_descriptor_is_several_parameters(type_: str, with_engine: int, without: int) -> None:
     argument = Argument(type_)
-    assert parts(argument, copy_engine=True) == with_engine
-    assert parts(argument, copy_engine=False) == without
+    assert parameter_count(argument, copy_engine=True) == with_engine
+    assert parameter_count(argument, copy_engine=False) == without
 
 
 @pytest.mark.parametrize("hidden", [0, 1, 2])

@@ -9,19 +9,14 @@ import pytest
 
 from processes import PATIENCE_S
 from skipjack import operations
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.parameters import ParameterSpace
-from skipjack.core.problem import Problem
-from skipjack.gpu.architectures import KNOWN
-from skipjack.gpu.artifact import unpack
-from skipjack.gpu.plan import Descriptor, Launch, from_slots, scratch_sizes, to_slots
-from skipjack.solvers.gpu.matmul_addresses import AddressMatmul, ThinMatmul
-from skipjack.solvers.gpu.matmul_descriptors import DescriptorMatmul
-from skipjack.solvers.gpu.matmul_spaces import TilePoint, shared_bytes
-from skipjack.solvers.gpu.product import Product
-from skipjack.solvers.gpu.triton_solver import TritonSolver
-from skipjack.solvers.registry import solvers_for
+from skipjack.core import Config, Device, ParameterSpace, Problem
+from skipjack.gpu import KNOWN, Descriptor, Launch, from_slots, scratch_sizes, to_slots, unpack
+from skipjack.solvers import solvers_for
+from skipjack.solvers.gpu.gemm import AddressMatmul, DescriptorMatmul
+from skipjack.solvers.gpu.gemm.pointers import ThinMatmul
+from skipjack.solvers.gpu.gemm.product import MatrixProduct
+from skipjack.solvers.gpu.gemm.spaces import TiledConfig, shared_bytes
+from skipjack.solvers.gpu.triton import TritonSolver
 
 CASES = Path(__file__).with_name("product_cases.py")
 HOPPER = Device("cuda", "sm_90", 132, caches=(("shared", 227 << 10), ("L2", 50 << 20)))
@@ -86,9 +81,9 @@ def test_the_first_config_is_built_for_gpus_that_are_not_here(
 
 @pytest.mark.parametrize("shape", ["4096x4096x4096", "16x4096x4096", "1023x1023x1023", "1x1x1"])
 def test_configs_keep_to_the_gpus_shared_memory(shape: str) -> None:
-    product = Product.of(f16(shape))
+    product = MatrixProduct.of(f16(shape))
     for config in BLOCKS.space(f16(shape), HOPPER).promising(200):  # type: ignore[attr-defined]
-        assert shared_bytes(TilePoint.of(config), product, KNOWN["sm_90"]) <= 227 << 10
+        assert shared_bytes(TiledConfig.of(config), product, KNOWN["sm_90"]) <= 227 << 10
 
 
 def test_the_first_configs_are_many_kinds_of_legal_ones() -> None:

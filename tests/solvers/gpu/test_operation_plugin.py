@@ -9,18 +9,16 @@ import pytest
 
 from processes import PATIENCE_S
 from skipjack import plugins, solvers
-from skipjack.core.trial import Candidate, Status
-from skipjack.execute.build_pool import BuildPool
-from skipjack.execute.gpu.torch_references import exact_output
-from skipjack.gpu.artifact import unpack
-from skipjack.gpu.describing import describe_gpu
-from skipjack.gpu.plan import Launch, from_slots
+from skipjack.core import Candidate, Status
+from skipjack.execute.gpu.torch_bridge import exact_output
+from skipjack.execute.pool import BuildPool
+from skipjack.gpu import Launch, describe_gpu, from_slots, unpack
 from skipjack.operations import get, parse
 from skipjack.operations import registry as known_operations
 from skipjack.operations.normalization import Softmax
 from skipjack.solvers import registry as known_solvers
-from skipjack.solvers.gpu.triton_rows import TritonRows
-from skipjack.solvers.vendor.torch_functions import has_function
+from skipjack.solvers.gpu.vector.normalization import TritonRows
+from skipjack.solvers.vendor import has_function
 
 pytest.importorskip("triton")
 
@@ -83,4 +81,4 @@ def test_rows_are_computed_by_the_kernel_that_the_operation_declares(
     (spec,) = solver.kernels(problem, HOPPER, config)
     assert spec.constants["NAME"] == "logsoftmax"
     monkeypatch.setattr(Softmax, "gpu_rows", "")
-    assert "no kernel for rows computes softmax" in solver.refuses(problem, HOPPER)
+    assert "kernels for rows do not compute softmax" in solver.refuses(problem, HOPPER)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from skipjack.core.config import Config
+from skipjack.core import Config
 from skipjack.devices import describe
 from skipjack.operations import parse
 from skipjack.solvers import find_solver
-from skipjack.solvers.gpu.triton_solver import TritonSolver
+from skipjack.solvers.gpu.triton import TritonSolver
 
 PROBLEM = parse("conv2d:n8c64h14w14k256y3x3p1q1:f16:NHWC:wrw")
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from skipjack.errors import SkipjackError
-from skipjack.solvers.gpu.source import files_of, kernel_text
+from skipjack.solvers.gpu.triton import kernel_text
+from skipjack.solvers.gpu.triton.kernel_source import source_files
 
 MAIN = '''"""A module."""
 import math
@@ -117,7 +118,7 @@ def test_the_text_does_not_depend_on_where_the_files_lie(edited: Edit, tmp_path:
     for file in FILES:
         (elsewhere / file).write_text((tmp_path / file).read_text())
     assert kernel_text(str(elsewhere / "main.py"), "kernel") == text
-    assert {path.name for path in files_of(str(elsewhere / "main.py"), "kernel")} == set(FILES)
+    assert {path.name for path in source_files(str(elsewhere / "main.py"), "kernel")} == set(FILES)
 
 
 def test_a_package_is_followed_through_relative_imports_and_its_init(tmp_path: Path) -> None:
@@ -147,7 +148,7 @@ def test_a_missing_function_file_or_module_is_one_sentence(edited: Edit, tmp_pat
 
 def test_nothing_of_triton_is_imported_for_it() -> None:
     kernels = Path(__file__).parents[2] / "tiny_kernels.py"
-    told = "import sys; from skipjack.solvers.gpu.source import kernel_text;"
+    told = "import sys; from skipjack.solvers.gpu.triton import kernel_text;"
     told += "assert 'def times' in kernel_text(sys.argv[1], 'add');"
     told += "sys.exit('triton' in sys.modules or 'torch' in sys.modules)"
     command = [sys.executable, "-c", told, str(kernels)]

@@ -2,8 +2,8 @@
 
 import pytest
 
+from skipjack.core import ParameterSpace
 from skipjack.core.constraints import CallableConstraint
-from skipjack.core.parameters import ParameterSpace
 from skipjack.devices import describe
 from skipjack.operations import parse
 from skipjack.solvers import building_solvers

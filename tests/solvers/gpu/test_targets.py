@@ -3,8 +3,8 @@
 import pytest
 
 from skipjack.errors import UsageError
-from skipjack.gpu.architectures import KNOWN
-from skipjack.solvers.gpu.targets import cannot_build, target_of
+from skipjack.gpu import KNOWN
+from skipjack.solvers.gpu.triton.compilation import cannot_build, parse_target
 
 
 @pytest.mark.parametrize(
@@ -25,8 +25,8 @@ from skipjack.solvers.gpu.targets import cannot_build, target_of
 def test_warps_have_64_threads_on_amds_compute_cards_alone(
     arch: str, parts: tuple[str, int | str, int], extension: str
 ) -> None:
-    assert tuple(target_of(arch)) == parts
-    assert target_of(arch).extension == extension
+    assert tuple(parse_target(arch)) == parts
+    assert parse_target(arch).extension == extension
     assert not cannot_build(arch)
 
 
@@ -37,15 +37,15 @@ def test_warps_have_64_threads_on_amds_compute_cards_alone(
         ("gfx900", "cannot build for gfx900"),
         ("gfx906", "cannot build for gfx906: .* gfx908, gfx90a"),
         ("gfx1030", "cannot build for gfx1030"),
-        ("znver4", "no GPU's architecture"),
+        ("znver4", "not the architecture of a GPU"),
     ],
 )
 def test_what_triton_cannot_build_is_refused(arch: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        target_of(arch)
+        parse_target(arch)
 
 
 def test_what_is_known_of_gpus_and_what_is_built_for_are_one_list() -> None:
     for limits in KNOWN.values():
-        target = target_of(limits.arch)
+        target = parse_target(limits.arch)
         assert (target.backend, target.warp) == (limits.kind, limits.warp)

@@ -9,24 +9,19 @@ import pytest
 
 from processes import PATIENCE_S
 from skipjack import operations
-from skipjack.core.device import Device
-from skipjack.core.parameters import ParameterSpace
-from skipjack.gpu.artifact import unpack
-from skipjack.gpu.plan import Launch, scratch_sizes
+from skipjack.core import Device, ParameterSpace
+from skipjack.gpu import Launch, scratch_sizes, unpack
+from skipjack.operations import ELEMENTWISE, BatchNorm
 from skipjack.operations.activation_gradients import ACTIVATION_GRADIENTS
-from skipjack.operations.batchnorm import BatchNorm
-from skipjack.operations.elementwise import ELEMENTWISE
 from skipjack.operations.layernorm import LAYERNORMS
-from skipjack.operations.normalization import NORMALIZATIONS
+from skipjack.operations.normalization import NORMALIZATIONS, ROW_GRADIENTS
 from skipjack.operations.reduce import REDUCTIONS
-from skipjack.operations.row_gradients import ROW_GRADIENTS
-from skipjack.solvers.gpu.gradients.layernorm import TritonLayerNormBackward
-from skipjack.solvers.gpu.triton_batchnorm import TritonBatchNorm
-from skipjack.solvers.gpu.triton_elementwise import TritonElementwise
-from skipjack.solvers.gpu.triton_reduce import TritonReduce, axes_of
-from skipjack.solvers.gpu.triton_rows import TritonRows
-from skipjack.solvers.gpu.triton_solver import TritonSolver
-from skipjack.solvers.registry import solver_for
+from skipjack.solvers import solver_for
+from skipjack.solvers.gpu.triton import TritonSolver
+from skipjack.solvers.gpu.vector.batchnorm import TritonBatchNorm
+from skipjack.solvers.gpu.vector.elementwise import TritonElementwise
+from skipjack.solvers.gpu.vector.normalization import TritonLayerNormBackward, TritonRows
+from skipjack.solvers.gpu.vector.reduce import TritonReduce, reduced_axes
 
 CASES = Path(__file__).with_name("vector_problems.py")
 HOPPER = Device("cuda", "sm_90", 132, caches=(("shared", 227 << 10), ("L2", 50 << 20)))
@@ -112,7 +107,7 @@ def test_few_columns_are_cut_into_parts() -> None:
 
 def test_reduced_axes_go_one_after_the_other_from_the_inside() -> None:
     reduce = next(one for one in REDUCTIONS if one.name == "sum")
-    axes = axes_of(reduce.nest(operations.parse("sum:2x3x4x5/axis=0,2")))
+    axes = reduced_axes(reduce.nest(operations.parse("sum:2x3x4x5/axis=0,2")))
     assert [(axis.outer, axis.length, axis.inner) for axis in axes] == [(6, 4, 5), (1, 2, 15)]
 
 
@@ -127,7 +122,7 @@ def test_operands_that_take_very_many_turns_are_cut_into_launches() -> None:
     key = "add:2x1x3x1x2x1x3/y=2x1x2x1x3x1"
     assert len(default_plan(TritonElementwise(), key)) == 2
     long = "add:100x1x100x1x2x1x2x1x2/y=100x1x2x1x2x1x2x1"
-    assert "turns" in TritonElementwise().refuses(operations.parse(long), HOPPER)
+    assert "alternating axes" in TritonElementwise().refuses(operations.parse(long), HOPPER)
 
 
 def test_sizes_that_take_64_bits_are_passed_so() -> None:

@@ -8,18 +8,16 @@ import sys
 import numpy as np
 
 from skipjack import operations
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.parameters import ParameterSpace
-from skipjack.execute.verification import draw_inputs, make_references
+from skipjack.core import Config, Device, ParameterSpace
+from skipjack.execute import draw_inputs
+from skipjack.execute.verification import make_references
+from skipjack.operations import ELEMENTWISE
 from skipjack.operations.activation_gradients import ACTIVATION_GRADIENTS
-from skipjack.operations.elementwise import ELEMENTWISE
 from skipjack.operations.layernorm import LayerNorm
-from skipjack.operations.normalization import NORMALIZATIONS
+from skipjack.operations.normalization import NORMALIZATIONS, ROW_GRADIENTS
 from skipjack.operations.reduce import REDUCTIONS
-from skipjack.operations.row_gradients import ROW_GRADIENTS
 from skipjack.solvers import building_solvers
-from skipjack.solvers.gpu.triton_solver import TritonSolver
+from skipjack.solvers.gpu.triton import TritonSolver
 from skipjack.testing.interpreted import run_interpreted
 
 GPU = Device("cuda", "sm_90", 3, caches=(("shared", 227 << 10), ("L2", 50 << 20)))

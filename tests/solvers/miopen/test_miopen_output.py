@@ -2,7 +2,7 @@
 
 import pytest
 
-from skipjack.solvers.miopen.output import Said, believable, read_output
+from skipjack.solvers.miopen.results import DriverOutput, believable, read_output
 
 NEW = """MIOpenDriver convfp16 -n 8 -c 16 -H 32 -W 32 -k 24 -y 3 -x 3 -p 1 -q 1 -F 1 -t 1
 PRNG seed: 12345678
@@ -30,7 +30,7 @@ Backward Convolution Weights Failed: 0.032568 > 0.01
 def test_a_run_of_today_says_solver_time_and_check() -> None:
     check = "Forward Convolution Verifies OK on GPU reference (0.00037644 < 0.0082)"
     solver = "ConvHipImplicitGemmGroupFwdXdlops"
-    expected = Said(solver, 0.01238, checked=True, check=check)
+    expected = DriverOutput(solver, 0.01238, checked=True, check=check)
     assert read_output(NEW, "fwd") == expected
 
 
@@ -53,7 +53,7 @@ def test_each_direction_has_words_of_its_own_and_old_versions_name_no_solver() -
     [
         ("MIOpenDriver conv -s 1\nInput Flag: s Not Found !", "the flag s"),
         ("Long Name: search Not Found !", "the flag search"),
-        ("Illegal input flag\nMIOpen Driver Input Flags: \n", "a word for a flag"),
+        ("Illegal input flag\nMIOpen Driver Input Flags: \n", "rejects a flag"),
         ("FAILED: Invalid Base Input Argument\nUsage: ./driver", "the command"),
         ("Incorrect BaseArg\n", "the command"),
     ],
@@ -74,8 +74,8 @@ def test_a_step_that_fails_is_not_taken_for_a_candidate_that_fails() -> None:
 
 
 def test_nonsense_says_nothing() -> None:
-    assert read_output("\x00\x1b[31m?? Conv. Elapsed: soon ms\n", "fwd") == Said()
-    assert read_output("", "wrw") == Said()
+    assert read_output("\x00\x1b[31m?? Conv. Elapsed: soon ms\n", "fwd") == DriverOutput()
+    assert read_output("", "wrw") == DriverOutput()
 
 
 def test_times_that_cannot_be_are_not_believed() -> None:

@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 
 from processes import PATIENCE_S
-from skipjack.core.device import Device
-from skipjack.execute.kernels import PythonKernel
-from skipjack.execute.verification import Checker
-from skipjack.native.cpu import detect
+from skipjack.core import Device
+from skipjack.execute import Checker
+from skipjack.execute.cpu.kernels import PythonKernel
+from skipjack.native import detect
 from skipjack.operations import get, parse
-from skipjack.solvers import vendors_for
-from skipjack.solvers.solver import ResultCall
-from skipjack.solvers.vendor.torch_solver import TorchConvolutionSolver
+from skipjack.solvers import ResultCall, vendors_for
+from skipjack.solvers.vendor.cpu import TorchConvolutionSolver
 
 SOLVER = TorchConvolutionSolver()
 INSTALLED = importlib.util.find_spec("torch") is not None

@@ -7,13 +7,10 @@ import numpy as np
 import pytest
 
 from processes import PATIENCE_S
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
-from skipjack.execute.verification import draw_inputs
+from skipjack.core import Device, Problem
+from skipjack.execute import draw_inputs
 from skipjack.operations import outputs, parse, references
-from skipjack.solvers import find_solver, refusal
-from skipjack.solvers.registry import vendors_for
-from skipjack.solvers.solver import GpuVendorSolver
+from skipjack.solvers import GpuVendorSolver, find_solver, refusal, vendors_for
 
 H100 = Device("cuda", "sm_90", 132)
 CPU = Device("cpu", "znver4", 1)
@@ -44,7 +41,7 @@ def test_every_problem_has_its_library(key: str, library: str) -> None:
 @pytest.mark.parametrize(
     ("key", "reason"),
     [
-        ("matmul:64x64x64:f8e4m3", "want the second operand transposed"),
+        ("matmul:64x64x64:f8e4m3", "need the second operand transposed"),
         ("matmul:64x64x60/tb=1:f8e4m3", "multiples of 16"),
         ("matmul:64x64x64/tb=1/bias=1:f8e4m3", "no epilogue"),
         ("add:64", "it is for matrix products"),
@@ -57,9 +54,9 @@ def test_cublas_says_what_it_cannot_do(key: str, reason: str) -> None:
 def test_asking_loads_no_torch() -> None:
     code = (
         "import sys\n"
-        "from skipjack.core.device import Device\n"
+        "from skipjack.core import Device\n"
         "from skipjack.operations import parse\n"
-        "from skipjack.solvers.registry import vendors_for\n"
+        "from skipjack.solvers import vendors_for\n"
         "vendors_for(parse('softmax:8x8'), Device('cuda', 'sm_90', 132))\n"
         "assert 'torch' not in sys.modules\n"
     )

@@ -14,9 +14,7 @@ import numpy as np
 import pytest
 
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.native import llvm
-from skipjack.native.cpu import detect, target_of
-from skipjack.native.memory import aligned
+from skipjack.native import aligned, detect, llvm, target_of
 from skipjack.operations import parse
 from skipjack.solvers import refusal
 from skipjack.solvers.vendor.tvm import (
@@ -27,7 +25,7 @@ from skipjack.solvers.vendor.tvm import (
     find_python,
     read_record,
 )
-from skipjack.solvers.vendor.tvm.kernel import call_text
+from skipjack.solvers.vendor.tvm.solver import call_text
 
 PROBLEM = parse("matmul:6x10x14")
 STAND_IN = """
@@ -94,7 +92,7 @@ def test_an_interrupt_ends_the_process(tmp_path: Path, script: Path) -> None:
 
 
 def test_a_python_without_tvm_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="absent is no Python with TVM; install it there: pip"):
+    with pytest.raises(UsageError, match="absent is not a Python with TVM; install it there: pip"):
         find_python(tmp_path / "absent")
 
 
@@ -114,7 +112,7 @@ def test_the_solver_says_what_it_has_no_kernel_for(
     with pytest.raises(SkipjackError, match=r"cannot be loaded: .*No such file"):
         TvmSolver().thunk(PROBLEM)
     (tmp_path / "kernels" / "6_10_14" / "kernel.so").write_bytes(b"other bytes")
-    with pytest.raises(SkipjackError, match="does not match the digest beside it"):
+    with pytest.raises(SkipjackError, match=r"does not match its digest in meta\.json"):
         TvmSolver().thunk(PROBLEM)
 
 
@@ -164,7 +162,7 @@ def test_a_kernel_is_called_by_the_convention_of_tvm() -> None:
     a[...], b[...] = rng.random(a.shape), rng.random(b.shape)
     loader = llvm.Loader()
     code = llvm.compile_object(call_text(PROBLEM), target_of(detect()))
-    call = llvm.native(loader.load(code, "kernel"), ctypes.c_void_p)
+    call = llvm.c_function(loader.load(code, "kernel"), ctypes.c_void_p)
     address = ctypes.cast(kernel, ctypes.c_void_p).value
     for shift in (64, 80):
         out.fill(np.nan)
@@ -198,6 +196,6 @@ def test_the_real_tvm_makes_a_kernel_that_is_called_here(
     loader = llvm.Loader()
     address = loader.load(llvm.compile_object(text, target_of(detect())), "kernel")
     slots = (ctypes.c_int64 * 5)(function, shift, *(x.ctypes.data for x in (a, b, out)))
-    llvm.native(address, ctypes.c_void_p)(ctypes.addressof(slots))
+    llvm.c_function(address, ctypes.c_void_p)(ctypes.addressof(slots))
     assert names == ["a", "b", "out"]
     np.testing.assert_array_equal(out, 14.0)

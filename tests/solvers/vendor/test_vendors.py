@@ -11,20 +11,15 @@ import numpy as np
 import pytest
 
 from skipjack import operations
-from skipjack.core import guarding
-from skipjack.core.device import Device
-from skipjack.core.operation import Arrays
-from skipjack.core.problem import Problem
+from skipjack.core import Arrays, Device, Problem, plugin_registration
 from skipjack.errors import SkipjackError
-from skipjack.execute.verification import Checker
-from skipjack.native import llvm
-from skipjack.native.cpu import detect, target_of
+from skipjack.execute import Checker
+from skipjack.native import detect, llvm, target_of
 from skipjack.operations import get, names, parse
 from skipjack.report import doctor
-from skipjack.solvers.vendor import blas
-from skipjack.solvers.vendor.blas import MklSolver, OpenBlasSolver
-from skipjack.solvers.vendor.numpy_solver import NumpySolver
-from skipjack.tuning.applicable_solvers import compared
+from skipjack.solvers.vendor import MklSolver, cpu
+from skipjack.solvers.vendor.cpu import NumpySolver, OpenBlasSolver
+from skipjack.tuning.study import compared
 
 SHAPES = {
     "matmul": "7x19x11/ta=1/beta=2/bias=1/act=relu",
@@ -62,7 +57,7 @@ def test_a_blas_is_called_without_python_in_between(
     loader = llvm.Loader()
     address = loader.load(llvm.compile_object(text, target_of(detect())), "kernel")
     checker.prepare()
-    llvm.native(address, ctypes.c_void_p)((ctypes.c_int64 * len(values))(*values))
+    llvm.c_function(address, ctypes.c_void_p)((ctypes.c_int64 * len(values))(*values))
     assert checker.verdict().right
 
 
@@ -107,7 +102,9 @@ def test_only_the_first_call_of_a_plug_ins_reference_is_checked(
     arrays = {"x": np.linspace(-1, 1, 9, dtype=np.float32), "out": np.zeros(9, np.float32)}
     call = NumpySolver().bind(parse("own_relu:9"), arrays)
     looked: list[object] = []
-    monkeypatch.setattr(guarding, "fits", lambda value, wanted: looked.append(value) or True)
+    monkeypatch.setattr(
+        plugin_registration, "matches_type", lambda value, _: looked.append(value) or True
+    )
     call()
     assert looked, "the first call is checked"
     looked.clear()
@@ -123,7 +120,7 @@ def test_whether_a_library_is_there_is_asked_without_loading_it(
     """MKL ends a process that has too little memory for it; only a run worker may end."""
     problem, device = parse("matmul:8x8x8"), detect()
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    monkeypatch.setattr(blas, "_of_package", lambda *_: ())
+    monkeypatch.setattr(cpu, "_of_package", lambda *_: ())
     assert MklSolver().refuses(problem, device) == "mkl is not installed"
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "libmkl_rt.so.3").write_bytes(b"not a library")
@@ -147,17 +144,17 @@ def test_mkl_is_found_where_its_package_was_installed_to(
     (site / "mkl-2099.1.dist-info" / "METADATA").write_text("Name: mkl\nVersion: 2099.1\n")
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "elsewhere"))
-    blas._of_package.cache_clear()
+    cpu._of_package.cache_clear()
     try:
         assert MklSolver().files() == [tmp_path / "lib" / "libmkl_rt.so.9"]
         assert [f.text for f in doctor._parts() if f.part == "mkl"] == ["2099.1"]
         (tmp_path / "lib" / "libmkl_rt.so.9").unlink()
-        blas._of_package.cache_clear()
+        cpu._of_package.cache_clear()
         assert MklSolver().refuses(parse("matmul:8x8x8"), detect()) == "mkl is not installed"
         (finding,) = (f for f in doctor._parts() if f.part == "mkl")
         assert finding.text.startswith("not installed")
     finally:
-        blas._of_package.cache_clear()
+        cpu._of_package.cache_clear()
 
 
 def test_openblas_without_numpy_takes_no_part_in_verdicts() -> None:

@@ -4,13 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from skipjack.core.config import Config
-from skipjack.core.trial import Status
-from skipjack.sweep.commands.command import Command
-from skipjack.sweep.commands.command_bench import CommandBench
-from skipjack.sweep.commands.command_spec import CommandSpec
-from skipjack.sweep.commands.results import ResultReader
-from skipjack.sweep.outcome import Outcome
+from skipjack.core import Config, Status
+from skipjack.sweep.bench import RunOutcome
+from skipjack.sweep.commands import CommandBench, CommandSpec, CommandTemplate, ResultReader
 
 BASE = {"batch": 1, "threads": 1}
 IN_PLACE = 'mkdir -p build; echo "engine=$batch" > build/engine; echo built >> build/log'
@@ -45,8 +41,8 @@ class ShellBenches:
         options.setdefault("base", BASE)
         options.setdefault("no_rebuild", ("threads",))
         spec = CommandSpec(
-            run=Command.parse("./run.sh {threads}"),
-            build=Command.parse("./build.sh") if build is not None else None,
+            run=CommandTemplate.parse("./run.sh {threads}"),
+            build=CommandTemplate.parse("./build.sh") if build is not None else None,
             workdir=self._work,
             state_dir=self._state,
             **options,
@@ -60,11 +56,11 @@ class ShellBenches:
             self._last = None
 
 
-def at(bench: CommandBench, **point: Any) -> Outcome:
+def at(bench: CommandBench, **point: Any) -> RunOutcome:
     return bench.measure(Config(point), {})
 
 
-def value(outcome: Outcome) -> object:
+def value(outcome: RunOutcome) -> object:
     assert outcome.status is Status.OK, outcome.reason
     return outcome.metrics["value"]
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.sweep.commands.code_files import code_digest, remember_code
-from skipjack.sweep.commands.sources import SourceWatch
+from skipjack.sweep.commands import code_digest, remember_code
+from skipjack.sweep.commands.sources import SourceTracker
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_a_network_that_builds_read_counts(place: Path) -> None:
 
 def test_what_builds_write_does_not(place: Path) -> None:
     (place / "work" / "engine.onnx").write_bytes(b"one")
-    watch = SourceWatch(place / "work", place / "state")
+    watch = SourceTracker(place / "work", place / "state")
     watch.begin()
     watch.wrote(["engine.onnx"])
     watch.close()

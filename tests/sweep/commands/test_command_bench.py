@@ -9,10 +9,9 @@ import pytest
 from shell_bench import APART, BASE, IN_PLACE, READ_APART, READ_IN_PLACE, Make, at, value
 
 from processes import PATIENCE_S
-from skipjack.core.config import Config
-from skipjack.core.trial import Status
+from skipjack.core import Config, Status
 from skipjack.errors import UsageError
-from skipjack.sweep.commands import in_place
+from skipjack.sweep.commands import snapshots
 
 
 def test_parameters_arrive_as_variables_files_and_arguments(make: Make) -> None:
@@ -159,11 +158,11 @@ def test_output_paths_given_by_the_user_are_exactly_what_a_build_left(
 def test_in_a_huge_directory_only_the_last_build_is_reused(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(in_place, "MOST_FILES", 0)
+    monkeypatch.setattr(snapshots, "MOST_FILES", 0)
     bench = make(READ_IN_PLACE, IN_PLACE)
     assert [value(at(bench, batch=b, threads=1)) for b in (1, 1, 2, 1)] == [1, 1, 2, 1]
     assert bench.builds == 3
-    assert "say --build-output" in bench.notes[0]
+    assert "give --build-output" in bench.notes[0]
 
 
 # failures
@@ -176,9 +175,9 @@ def test_in_a_huge_directory_only_the_last_build_is_reused(
         ("kill -KILL 0", Status.CRASH, "the run ended by SIGKILL"),
         ("kill -ABRT $$", Status.CRASH, "ended by SIGABRT"),
         ("echo 'std::bad_alloc'; exit 134", Status.OUT_OF_MEMORY, "the run ran out of memory"),
-        ("echo 'CUDA error: out of memory'", Status.OUT_OF_MEMORY, "nothing in its output"),
+        ("echo 'CUDA error: out of memory'", Status.OUT_OF_MEMORY, "nothing in the output"),
         (r"printf '\033[31mred\033[0m\n'; exit 1", Status.CRASH, "exit code 1: red"),
-        ("echo hello", Status.NO_RESULT, "its last line is 'hello'"),
+        ("echo hello", Status.NO_RESULT, "the last line is 'hello'"),
         ("sleep 60", Status.TIMEOUT, "the run did not end within 0.4 s"),
     ],
 )
@@ -233,13 +232,13 @@ def test_stopping_is_no_outcome(make: Make, work: Path) -> None:
 
 def test_a_process_left_running_is_noted(make: Make) -> None:
     outcome = at(make("sleep 60 & echo value 1"), batch=1, threads=1)
-    assert outcome.notes == ("it left processes running (1), which were ended",)
+    assert outcome.notes == ("the run left processes running (1), which were ended",)
 
 
 def test_a_build_that_leaves_nothing_is_noted(make: Make) -> None:
     bench = make("echo value 1", "true")
     at(bench, batch=1, threads=1)
-    assert "a build left nothing in $SKIPJACK_BUILD_DIR" in bench.notes[0]
+    assert "a build wrote neither to $SKIPJACK_BUILD_DIR" in bench.notes[0]
 
 
 def test_settings_that_are_no_variables_are_noted_once(make: Make) -> None:
@@ -254,8 +253,8 @@ def test_settings_that_are_no_variables_are_noted_once(make: Make) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"run_cores": (4095,)}, "may not use 4095"),
-        ({"build_jobs": 0}, "builds nothing"),
+        ({"run_cores": (4095,)}, "may not use cores 4095"),
+        ({"build_jobs": 0}, "must be at least 1, not 0"),
         ({"parameters": ("batch",), "base": {}}, "{threads} is neither a parameter"),
     ],
 )

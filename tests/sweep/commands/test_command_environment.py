@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from skipjack.sweep.commands.environment import (
+from skipjack.sweep.commands.command import (
     RunDirectories,
     RunFiles,
     environment,

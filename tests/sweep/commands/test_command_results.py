@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from skipjack.errors import UsageError
-from skipjack.execute.commands import Ended
-from skipjack.sweep.commands import pattern
-from skipjack.sweep.commands.results import ResultReader, ResultReading
+from skipjack.execute import CommandResult
+from skipjack.sweep.commands import ResultReader, results
+from skipjack.sweep.commands.results import ResultReading
 
 
-def ended(tmp_path: Path, output: str = "") -> Ended:
+def ended(tmp_path: Path, output: str = "") -> CommandResult:
     (tmp_path / "log").write_text(output)
-    return Ended(0, "", 1.25, 0, tmp_path / "log")
+    return CommandResult(0, "", 1.25, 0, tmp_path / "log")
 
 
 def read(text: str, tmp_path: Path, output: str = "", writes: str | None = None) -> ResultReading:
@@ -55,11 +55,11 @@ def test_the_same_bytes_written_again_at_once_do_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (None, "it wrote no "),
-        ("{", "is no JSON"),
-        ("[1]", "holds a list, not an object"),
-        ("3", "holds a single value"),
-        ("{}", "holds an empty object"),
+        (None, "the run did not write "),
+        ("{", "is not JSON"),
+        ("[1]", "contains a list, not an object"),
+        ("3", "contains a single value"),
+        ("{}", "contains an empty object"),
     ],
 )
 def test_a_file_without_result_is_described(
@@ -71,7 +71,7 @@ def test_a_file_without_result_is_described(
 def test_json_may_be_the_last_line_of_the_output(tmp_path: Path) -> None:
     output = '{"qps": 1}\nmore\n{"qps": 2}\ndone {}\n'
     assert read("json:-", tmp_path, output).metrics["qps"] == 2.0
-    assert "printed no line" in read("json:-", tmp_path, "hello").missing
+    assert "no line of the output" in read("json:-", tmp_path, "hello").missing
 
 
 def test_the_last_match_wins(tmp_path: Path) -> None:
@@ -87,8 +87,8 @@ def test_a_pattern_may_span_lines(tmp_path: Path) -> None:
 
 def test_an_output_without_match_is_described(tmp_path: Path) -> None:
     missing = read(r"regex:qps: (\d+)", tmp_path, "hello\nbye\n").missing
-    assert missing == "nothing in its output matches 'qps: (\\\\d+)'; its last line is 'bye'"
-    assert "it printed nothing" in read(r"regex:(\d+)", tmp_path).missing
+    assert missing == "nothing in the output matches 'qps: (\\\\d+)'; the last line is 'bye'"
+    assert "there is no output" in read(r"regex:(\d+)", tmp_path).missing
 
 
 @pytest.mark.parametrize(
@@ -97,10 +97,10 @@ def test_an_output_without_match_is_described(tmp_path: Path) -> None:
         ("json:", "is not understood"),
         ("xml:file", "is not understood"),
         ("exit:0", "is not understood"),
-        ("regex:(", "is no pattern"),
+        ("regex:(", "is not a valid pattern"),
         ("regex:qps", "has no group"),
         (r"regex:(\d+) (\d+)", "has 2 groups without names"),
-        ("json:{a b}", "is no placeholder"),
+        ("json:{a b}", "is not a placeholder"),
     ],
 )
 def test_what_cannot_be_read_is_refused_at_the_start(text: str, sentence: str) -> None:
@@ -111,9 +111,9 @@ def test_what_cannot_be_read_is_refused_at_the_start(text: str, sentence: str) -
 def test_a_pattern_that_takes_for_ever_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pattern.last_match, "__defaults__", (0.2,))
+    monkeypatch.setattr(results.last_match, "__defaults__", (0.2,))
     output = "a" * 60 + "!"
-    assert "takes too long" in read("regex:(?P<x>(a+)+)$", tmp_path, output).missing
+    assert "took too long" in read("regex:(?P<x>(a+)+)$", tmp_path, output).missing
 
 
 def test_exit_has_the_seconds_alone(tmp_path: Path) -> None:

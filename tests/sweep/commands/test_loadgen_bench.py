@@ -7,14 +7,10 @@ from typing import Any
 
 import pytest
 
-from skipjack.core.config import Config
-from skipjack.core.trial import Status
-from skipjack.interop.loadgen_log import Judgement, LoadgenVerdict
-from skipjack.sweep.commands.command import Command
-from skipjack.sweep.commands.command_bench import CommandBench
-from skipjack.sweep.commands.command_spec import CommandSpec
-from skipjack.sweep.commands.repair import Learned, repair_settings
-from skipjack.sweep.commands.results import ResultReader
+from skipjack.core import Config, Status
+from skipjack.interop.loadgen import Judgement, RunValidity
+from skipjack.sweep.commands import CommandBench, CommandSpec, CommandTemplate, ResultReader
+from skipjack.sweep.commands.command_bench import LearnedRepairs, repair_settings
 
 DUMMY = Path(__file__).parents[2] / "interop" / "dummy_sut.py"
 Make = Callable[..., CommandBench]
@@ -29,7 +25,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
     def bench(scenario: str, service_s: float, base: dict[str, Any], fields: str) -> CommandBench:
         command = f"{sys.executable} {DUMMY} {{run_dir}}/logs {scenario} {service_s} {fields}"
         spec = CommandSpec(
-            run=Command.parse(command),
+            run=CommandTemplate.parse(command),
             result=ResultReader.parse("loadgen:{run_dir}/logs"),
             workdir=tmp_path,
             state_dir=tmp_path / "state",
@@ -61,7 +57,7 @@ def test_a_run_with_too_few_queries_is_made_again_with_more(make: Make) -> None:
     )
     later = bench.measure(Config(server_target_qps=2500), {})
     assert later.status is Status.OK
-    assert later.notes == ("run with min_query_count=459, which an earlier run needed to count",)
+    assert later.notes == ("run with min_query_count=459, which an earlier run needed to be valid",)
 
 
 def test_the_lines_for_loadgen_are_given_with_each_run(make: Make, tmp_path: Path) -> None:
@@ -91,11 +87,11 @@ def test_a_command_that_ignores_the_settings_is_not_repaired_for_ever(
     )
     assert outcome.status is Status.INVALID
     assert outcome.reason.startswith("measured too little: ")
-    assert outcome.notes[-1] == "the command did not take the settings over"
+    assert outcome.notes[-1] == "the command did not apply the changed settings"
     assert len(list((tmp_path / "state/runs").iterdir())) == 2
 
 
-TOO_LITTLE = Judgement(LoadgenVerdict.TOO_LITTLE, ("short",), {"offline_expected_qps": 100.0})
+TOO_LITTLE = Judgement(RunValidity.TOO_LITTLE, ("short",), {"offline_expected_qps": 100.0})
 
 
 def test_a_repair_uses_the_name_that_the_config_has() -> None:
@@ -109,7 +105,7 @@ def test_a_swept_parameter_is_never_repaired() -> None:
 
 
 def test_a_limit_gives_way_to_a_repair() -> None:
-    judgement = Judgement(LoadgenVerdict.TOO_LITTLE, ("few",), {"min_query_count": 459.0})
+    judgement = Judgement(RunValidity.TOO_LITTLE, ("few",), {"min_query_count": 459.0})
     config = {"min_query_count": 5, "max_query_count": 100}
     assert repair_settings(judgement, config, {}) == {
         "min_query_count": 459,
@@ -118,11 +114,11 @@ def test_a_limit_gives_way_to_a_repair() -> None:
 
 
 def test_what_was_too_slow_is_not_repaired() -> None:
-    assert repair_settings(Judgement(LoadgenVerdict.TOO_SLOW), {}, {}) == {}
+    assert repair_settings(Judgement(RunValidity.TOO_SLOW), {}, {}) == {}
 
 
 def test_how_many_queries_it_takes_is_shared_and_how_quick_they_are_is_not() -> None:
-    learned = Learned()
+    learned = LearnedRepairs()
     fast, slow = Config(batch=8), Config(batch=1)
     repaired = {"offline_expected_qps": 100000, "min_query_count": 459, "max_query_count": 459}
     learned.add(fast, {}, repaired, late=False)
@@ -133,7 +129,7 @@ def test_how_many_queries_it_takes_is_shared_and_how_quick_they_are_is_not() -> 
 
 
 def test_what_late_queries_made_necessary_is_of_that_point_alone() -> None:
-    learned = Learned()
+    learned = LearnedRepairs()
     learned.add(Config(load=900), {}, {"min_query_count": 662}, late=True)
     assert learned.at(Config(load=900), {}) == {"min_query_count": 662}
     assert learned.at(Config(load=100), {}) == {}
@@ -165,7 +161,7 @@ def offline(tmp_path: Path) -> Iterator[CommandBench]:
     """A bench that takes its time in proportion to what it expects."""
     (tmp_path / "offline.py").write_text(OFFLINE)
     spec = CommandSpec(
-        run=Command.parse(f"{sys.executable} offline.py {{run_dir}}/logs"),
+        run=CommandTemplate.parse(f"{sys.executable} offline.py {{run_dir}}/logs"),
         result=ResultReader.parse("loadgen:{run_dir}/logs"),
         workdir=tmp_path,
         state_dir=tmp_path / "state",

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from skipjack.core.trial import Status
-from skipjack.interop.loadgen_log import LoadgenLog
+from skipjack.core import Status
+from skipjack.interop.loadgen import LoadgenLog
+from skipjack.sweep.bench import RunOutcome
 from skipjack.sweep.commands.command_bench import with_power
-from skipjack.sweep.outcome import Outcome
 
 LOG = LoadgenLog(
     {
@@ -14,7 +14,7 @@ LOG = LoadgenLog(
         "power_end": "11-15-2026 10:00:10.000",
     }
 )
-RUN = Outcome(Status.OK, {"result_samples_per_second": 500.0})
+RUN = RunOutcome(Status.OK, {"result_samples_per_second": 500.0})
 
 
 def spl(path: Path, watts: float) -> Path:

@@ -8,18 +8,17 @@ from pathlib import Path
 import pytest
 from shell_bench import APART, READ_APART, Make, values
 
-from skipjack.sweep.commands import in_place
-from skipjack.sweep.commands.results import ResultReader
-from skipjack.sweep.commands.sources import SourceWatch, result_patterns
+from skipjack.sweep.commands import ResultReader, snapshots
+from skipjack.sweep.commands.sources import SourceTracker, result_patterns
 
-Open = Callable[..., SourceWatch]
+Open = Callable[..., SourceTracker]
 
 
 @pytest.fixture
 def opened(work: Path, tmp_path: Path) -> Open:
     for name in ("main.c", "data.json", "Dockerfile"):
         (work / name).write_text("one")
-    return lambda *exclude: SourceWatch(work, tmp_path / "memory", exclude)
+    return lambda *exclude: SourceTracker(work, tmp_path / "memory", exclude)
 
 
 def write(path: Path, text: str = "x") -> None:
@@ -27,7 +26,7 @@ def write(path: Path, text: str = "x") -> None:
     path.write_text(text)
 
 
-def sitting(watch: SourceWatch, *rounds: Callable[[], object]) -> str:
+def sitting(watch: SourceTracker, *rounds: Callable[[], object]) -> str:
     """Each round is a run that writes something."""
     watch.begin()
     for write_files in rounds:
@@ -128,8 +127,8 @@ def test_a_killed_sitting_loses_nothing(opened: Open, work: Path) -> None:
 
 def test_what_we_print_into_is_none(opened: Open, work: Path, tmp_path: Path) -> None:
     code = (
-        "import pathlib, sys; from skipjack.sweep.commands.sources import SourceWatch\n"
-        "print(SourceWatch(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])).digest())\n"
+        "import pathlib, sys; from skipjack.sweep.commands.sources import SourceTracker as Watch\n"
+        "print(Watch(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])).digest())\n"
     )
     found = set()
     for extra in ("", "print('more')"):
@@ -156,10 +155,10 @@ def test_memory_that_is_damaged_is_forgotten(opened: Open, tmp_path: Path) -> No
 def test_of_a_huge_directory_nothing_is_known(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(in_place, "MOST_FILES", 1)
+    monkeypatch.setattr(snapshots, "MOST_FILES", 1)
     watch = opened()
     assert sitting(watch) == ""
-    assert "holds more than 1 files" in watch.note
+    assert "contains more than 1 files" in watch.note
 
 
 @pytest.mark.parametrize(

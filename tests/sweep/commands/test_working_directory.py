@@ -58,7 +58,7 @@ def test_what_somebody_edited_is_never_overwritten(
     assert values(bench, 2) == [2]
     assert (work / "out/tuning.json").read_text() == "mine"
     assert bench.builds == 3, "it is built again"
-    assert "out/tuning.json was changed after builds wrote it" in bench.notes[0]
+    assert "out/tuning.json was changed after a build wrote it" in bench.notes[0]
 
 
 def test_an_edit_between_sittings_is_not_overwritten_either(make: Make, work: Path) -> None:
@@ -97,13 +97,13 @@ def test_an_output_that_builds_share_is_there_for_each(make: Make) -> None:
 @pytest.mark.parametrize(
     ("output", "words"),
     [
-        ("../x", "leads out of the working directory"),
+        ("../x", "is outside the working directory"),
         (".", "is the working directory itself"),
-        ("src/..", "leads out of the working directory"),
-        ("build.sh", "holds build.sh, which no build writes"),
-        ("sweeps", "holds knobs.json, which no build writes"),
-        (".git", "holds a .git"),
-        ("vendor", "holds a .git"),
+        ("src/..", "is outside the working directory"),
+        ("build.sh", "contains build.sh, which is read"),
+        ("sweeps", "contains knobs.json, which is read"),
+        (".git", "contains a .git"),
+        ("vendor", "contains a .git"),
         ("link", "is the working directory itself"),
     ],
 )

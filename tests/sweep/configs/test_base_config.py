@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from skipjack.errors import ForeignError, UsageError
-from skipjack.sweep.configs.base_config import BaseConfig, check_names, is_allowed, read_base_config
-from skipjack.sweep.configs.overlay_config import overlay
-from skipjack.sweep.files.read import read_sweep_file
+from skipjack.sweep.configs import BaseConfig, check_names, is_allowed, overlay, read_base_config
+from skipjack.sweep.files import read_sweep_file
 
 
 def write(path: Path, content: Mapping[str, Any]) -> Path:
@@ -33,7 +32,7 @@ def test_the_system_is_looked_for_only_where_a_file_has_several(tmp_path: Path) 
     assert read_base_config(write(tmp_path / "flat.json", {"a": 1}), never).config == {"a": 1}
     tree = write(tmp_path / "tree.json", {"default": {"a": 1}, "A10x1": {"b": 2}})
     assert read_base_config(tree, lambda: "A10x1").config["b"] == 2
-    with pytest.raises(UsageError, match="say which with --system-id"):
+    with pytest.raises(UsageError, match="choose one with --system-id"):
         read_base_config(tree)
 
 
@@ -95,8 +94,8 @@ def test_an_overlay_shares_nothing_with_what_it_is_made_of() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ('{"a": 1,\n"a": 2}', ":2: 'a' is there twice"),
-        ("[]", "holds no object"),
+        ('{"a": 1,\n"a": 2}', ":2: 'a' is defined twice"),
+        ("[]", "must contain an object"),
         ("{", ":1: this is not JSON"),
     ],
 )
@@ -105,5 +104,5 @@ def test_a_broken_base_config_is_a_sentence(tmp_path: Path, text: str, complaint
     path.write_text(text)
     with pytest.raises(UsageError, match=complaint):
         read_base_config(path)
-    with pytest.raises(UsageError, match=r"base config .* is not there"):
+    with pytest.raises(UsageError, match=r"base config .* does not exist"):
         read_base_config(tmp_path / "none.json")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from skipjack.errors import UsageError
-from skipjack.sweep.configs.config_tree import config_of_system, read_config_tree
-from skipjack.sweep.configs.names import benchmark_name, scenario_name
-from skipjack.sweep.configs.system_id import detect_system_id, gpu_system_id
+from skipjack.sweep.configs import benchmark_name, detect_system_id, read_config_tree, scenario_name
+from skipjack.sweep.configs.base_config import config_of_system
+from skipjack.sweep.configs.names import gpu_system_id
 
 SYSTEMS: dict[str, Any] = {
     "default": {"streams": 1, "precision": "fp16", "map": {"a": 1}},
@@ -59,16 +59,19 @@ def test_reading_twice_gives_the_same() -> None:
 @pytest.mark.parametrize(
     ("entry", "complaint"),
     [
-        ({"extends": ["X"]}, "build on each other: X -> X"),
-        ({"extends": ["Y"]}, "build on each other: X -> Y -> X"),
-        ({"scales": {"Y": {"q": 2}}}, "build on each other: X -> Y -> X"),
+        ({"extends": ["X"]}, "derive from each other: X -> X"),
+        ({"extends": ["Y"]}, "derive from each other: X -> Y -> X"),
+        ({"scales": {"Y": {"q": 2}}}, "derive from each other: X -> Y -> X"),
         ({"extends": ["Z"], "scales": {"Z": {}}}, "X cannot both extend and scale Z"),
-        ({"extends": ["Zz"]}, "no entry for Zz, on which X builds; it has X, Y, Z; did you mean Z"),
-        ({"extends": "Z"}, "must be a list of systems"),
-        ({"scales": {"Z": 8}}, "the names to scale with their factors"),
+        (
+            {"extends": ["Zz"]},
+            "no entry for Zz, from which X derives; it has X, Y, Z; did you mean Z",
+        ),
+        ({"extends": "Z"}, "must be a list of system names"),
+        ({"scales": {"Z": 8}}, "map systems to names with factors"),
         ({"scales": {"Z": {"r": 8}}}, "X scales Z, which has no r"),
-        ({"scales": {"Z": {"t": 8}}}, "t is 'text' times 8; both are numbers"),
-        ({"scales": {"Z": {"b": 8}}}, "b is True times 8; both are numbers"),
+        ({"scales": {"Z": {"t": 8}}}, "t is 'text' times 8; both must be numbers"),
+        ({"scales": {"Z": {"b": 8}}}, "b is True times 8; both must be numbers"),
     ],
 )
 def test_what_cannot_be_built_upon_is_refused(entry: dict[str, Any], complaint: str) -> None:
@@ -121,16 +124,16 @@ def test_exactly_one_file_must_match(tree: Path) -> None:
         read_config_tree(tree, "bert", "Offline", "A10x1")
     (tree / "rnnt").joinpath("server").mkdir()
     (tree / "rnnt" / "server" / "config.json").write_text('{"default": {}}')
-    with pytest.raises(UsageError, match=r"rnnt Server fits .*; leave one of them"):
+    with pytest.raises(UsageError, match=r"several files match rnnt Server: .*; keep one of them"):
         read_config_tree(tree, "rnnt", "Server", "A10x1")
-    with pytest.raises(UsageError, match="there is no directory"):
+    with pytest.raises(UsageError, match=r"the directory of base configs .* does not exist"):
         read_config_tree(tree / "nowhere", "rnnt", "Server", "A10x1")
 
 
 def test_a_file_without_default_is_refused(tree: Path) -> None:
     path = tree / "bert" / "Server" / "config.json"
     path.write_text('{"A10x1": {}}')
-    with pytest.raises(UsageError, match="has no entry 'default'"):
+    with pytest.raises(UsageError, match="has no object 'default'"):
         read_config_tree(tree, "bert", "Server", "A10x1")
 
 
@@ -159,7 +162,7 @@ def test_scenarios_are_known_in_any_spelling(text: str, name: str) -> None:
 
 
 def test_an_unknown_scenario_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"no scenario 'Servr'; .* did you mean Server\?"):
+    with pytest.raises(UsageError, match=r"unknown scenario 'Servr'; .* did you mean Server\?"):
         scenario_name("Servr")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from skipjack.errors import UsageError
-from skipjack.sweep.files.read import read_sweep_file
+from skipjack.sweep.files import read_sweep_file
 
 Write = Callable[[str], Path]
 
@@ -61,7 +61,7 @@ def test_repeated_values_stay_and_are_remarked_upon(
 @pytest.mark.parametrize(
     ("text", "line", "complaint"),
     [
-        ('{"a": [1],\n"a": [2]}', 2, "'a' is there twice"),
+        ('{"a": [1],\n"a": [2]}', 2, "'a' is defined twice"),
         ('{"a": [1],\n\n"b": [1,]}', 3, "this is not JSON"),
         ('{"a": [1],\n"b": 7}', 2, "b is 7; write a list"),
         ('{"a": {"from": 1}}', 1, "write a list"),
@@ -69,9 +69,9 @@ def test_repeated_values_stay_and_are_remarked_upon(
         ('{"b": [{"x": 1}]}', 1, "b has a dict among its values"),
         ('{"a":\n [NaN]}', 2, "NaN is not a finite number"),
         ('{"a": [1e999]}', 1, "1e999 is not a finite number"),
-        ("[1, 2]", None, "holds no object"),
+        ("[1, 2]", None, "must contain an object"),
         ("", 1, "this is not JSON"),
-        ('{"a": ' + "[" * 100_000, None, "nested more than 64 deep"),
+        ('{"a": ' + "[" * 100_000, None, "nested more than 64 levels deep"),
     ],
 )
 def test_a_mistake_is_a_sentence_with_its_line(
@@ -89,9 +89,9 @@ def test_a_mistake_is_a_sentence_with_its_line(
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
     for name, complaint in [
-        ("missing.json", "is not there"),
+        ("missing.json", "does not exist"),
         ("binary.json", "is not UTF-8"),
-        ("", "none of .json, .py and .toml"),
+        ("", "use .json, .py or .toml"),
     ]:
         with pytest.raises(UsageError, match=complaint):
             read_sweep_file((tmp_path / name) if name else write_yaml(tmp_path))

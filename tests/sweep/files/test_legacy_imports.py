@@ -8,8 +8,7 @@ from types import ModuleType
 import pytest
 
 from skipjack.search import scripted
-from skipjack.sweep.files.read import read_sweep_file
-from skipjack.sweep.files.sweep_file import SweepFile
+from skipjack.sweep.files import SweepFile, read_sweep_file
 
 OLD_NAMES = ("library", "scripts", "scripts.autotune", "scripts.autotune.library")
 
@@ -110,7 +109,7 @@ def test_a_library_next_to_the_file_does_not_win_and_is_remarked_upon(
     (tmp_path / "library.py").write_text("Step = 'theirs'\n")
     file = read(tmp_path, "from library import Step\nkind = [Step.__name__]")
     assert file.parameters == {"kind": ("Step",)}
-    assert "library.py is not what" in caplog.text
+    assert "library.py is not imported by" in caplog.text
 
 
 def test_other_modules_of_a_tree_of_scripts_stay_importable(

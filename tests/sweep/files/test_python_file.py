@@ -8,8 +8,7 @@ from textwrap import dedent
 import pytest
 
 from skipjack.errors import ForeignError, SkipjackError, UsageError
-from skipjack.sweep.files.read import read_sweep_file
-from skipjack.sweep.files.sweep_file import SweepFile
+from skipjack.sweep.files import SweepFile, read_sweep_file
 
 Read = Callable[..., SweepFile]
 
@@ -132,7 +131,9 @@ def test_dataclasses_can_be_defined_in_a_file(read: Read) -> None:
 )
 def test_what_is_no_list_is_refused_aloud(read: Read, value: str, kind: str) -> None:
     sentence = refusal(read, f"first = [1]\nbatch = {value}")
-    assert sentence.startswith(f"tune.py:2: batch is a {kind}, which is no parameter; write a list")
+    assert sentence.startswith(
+        f"tune.py:2: batch is a {kind}, which cannot be a parameter; write a list"
+    )
 
 
 def test_constants_in_capitals_and_hidden_names_are_left_alone(read: Read) -> None:
@@ -150,17 +151,17 @@ def test_constants_in_capitals_and_hidden_names_are_left_alone(read: Read) -> No
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("a = [1]\nb = [\n", "tune.py:2: this is not Python: '[' was never closed"),
+        ("a = [1]\nb = [\n", "tune.py:2: invalid Python: '[' was never closed"),
         ("a = [[1]]", "tune.py:1: a has a list among its values ([1])"),
         ("a = [1]\nb = [(1, 2)]", "tune.py:2: b has a tuple among its values"),
         ("a = [float('nan')]", "tune.py:1: a has the value nan"),
         ("a = [object]", "tune.py:1: a has a type among its values"),
         (
             "a = [1]\n\ndef META_get_no_rebuild_parms():\n    return []",
-            "tune.py:3: there is no hook META_get_no_rebuild_parms; the hooks are",
+            "tune.py:3: unknown hook META_get_no_rebuild_parms; the hooks are",
         ),
-        ("def METAsearch(): pass", "tune.py:1: there is no hook METAsearch"),
-        ("META_search_callback = 3", "tune.py:1: META_search_callback is a int; write a function"),
+        ("def METAsearch(): pass", "tune.py:1: unknown hook METAsearch"),
+        ("META_search_callback = 3", "tune.py:1: META_search_callback is a int; define a function"),
     ],
 )
 def test_a_mistake_is_a_sentence_with_its_line(read: Read, text: str, sentence: str) -> None:
@@ -191,7 +192,7 @@ def test_no_rebuild_names_are_parameters(read: Read) -> None:
     assert read("a = [1]\nb = [2]" + hook.format("['b', 'b']")).no_rebuild == ("b",)
     assert read("a = [1]" + hook.format("[]")).no_rebuild == ()
     sentence = refusal(read, "audio = [1]" + hook.format("['adio', 'x']"))
-    assert sentence.startswith("tune.py:2: META_get_no_rebuild_params names adio, x, which")
+    assert sentence.startswith("tune.py:2: META_get_no_rebuild_params names adio, x, for which")
     assert refusal(read, "audio = [1]" + hook.format("['adio']")).endswith("mean audio?")
     for wrong in ("('a',)", "'a'", "None", "[1]"):
         sentence = refusal(read, "a = [1]" + hook.format(wrong))

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from skipjack.core.trial import Status
+from skipjack.core import Status
 from skipjack.errors import ForeignError, SkipjackError, UsageError
-from skipjack.search.scripted import Run, SearcherInterface, Stats
-from skipjack.sweep.files.read import read_sweep_file
-from skipjack.sweep.files.sweep_file import SweepFile
+from skipjack.search import Run, SearcherInterface, Stats
+from skipjack.sweep.files import SweepFile, read_sweep_file
 
 Read = Callable[[str], SweepFile]
 BISECT = 'Bisect("qps", 0, 8, 1, lambda run: run.stats["result_validity"] == "VALID")'
@@ -152,10 +151,10 @@ def test_a_falsy_answer_at_once_is_a_search_without_points(read: Read) -> None:
     [
         ("(): return {'qps': 1}", "returned a dict; return a searcher"),
         ("(): return None", "returned None; return a searcher"),
-        ("(): return Bisect", "returned the class Bisect, not an object of it"),
+        ("(): return Bisect", "returned the class Bisect instead of an instance"),
         ("(): yield {'qps': 1}", "returned a generator; return a searcher"),
         ("(past_runs): return [1]", "returned a list; return a searcher, a dict with"),
-        ("(a, b): return None", "takes 2 arguments; it is given none, or the past runs"),
+        ("(a, b): return None", "takes 2 arguments; it must take none, or one for the past runs"),
     ],
 )
 def test_what_it_may_not_return_is_refused_when_read(
@@ -196,7 +195,7 @@ def test_a_predicate_that_misses_a_number_has_the_line_of_the_predicate(read: Re
             return Bisect("qps", 0, 8, 1,
                           lambda run: run.stats["p99_ms"] < 15)
     """)
-    with pytest.raises(SkipjackError, match=r"tune.py:5: .*the run has no 'p99_ms'"):
+    with pytest.raises(SkipjackError, match=r"tune.py:5: .*the run has no metric 'p99_ms'"):
         points_of(searcher_of(file), 5)
 
 
@@ -206,7 +205,7 @@ def test_an_endless_step_is_refused_with_its_file(read: Read) -> None:
         def META_search_callback():
             return Step("qps", 1, 4, lambda x: x + 2)
     """)
-    with pytest.raises(UsageError, match=r"tune.py:3: Step of 'qps' .* never meets its end"):
+    with pytest.raises(UsageError, match=r"tune.py:3: Step of 'qps' .* never reaches its end"):
         points_of(searcher_of(file), 5)
 
 

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.search.scripted import Run, Stats
-from skipjack.sweep.files.read import read_sweep_file
-from skipjack.sweep.files.sweep_file import SweepFile
+from skipjack.search import Run, Stats
+from skipjack.sweep.files import SweepFile, read_sweep_file
 
 Read = Callable[[str], SweepFile]
 
@@ -60,14 +59,14 @@ def test_values_are_listed_or_given_by_rule(
         ("[inf]", "inf is not a finite number"),
         ("{rnge = [1, 2]}", "a has the key 'rnge'; did you mean range?"),
         ("{range = [1, 8], of = 2}", "a has the key 'of'"),
-        ("{}", "says neither range nor powers"),
-        ("{range = [1]}", "write its two ends"),
-        ("{range = [1, true]}", "write its two ends"),
-        ("{range = [1, 4], step = 0}", "cannot go from 1 to 4 by steps of 0"),
-        ("{range = [1, 4], step = -1}", "cannot go from 1 to 4 by steps of -1"),
+        ("{}", "has neither range nor powers"),
+        ("{range = [1]}", "write two numbers"),
+        ("{range = [1, true]}", "write two numbers"),
+        ("{range = [1, 4], step = 0}", "cannot go from 1 to 4 in steps of 0"),
+        ("{range = [1, 4], step = -1}", "cannot go from 1 to 4 in steps of -1"),
         ("{range = [0, 1], step = 1e-9}", "more than 100000 values"),
-        ("{powers = [0, 8]}", "powers go up from above zero"),
-        ("{powers = [1, 8], of = 1}", "powers go up from above zero"),
+        ("{powers = [0, 8]}", "the factor must be above 1, and the first value above 0"),
+        ("{powers = [1, 8], of = 1}", "the factor must be above 1, and the first value above 0"),
         ("{powers = [1, 8], of = 1.0000001}", "more than 100000 values"),
     ],
 )
@@ -131,20 +130,20 @@ def test_settings_are_the_options_of_the_command_line(read: Read) -> None:
     ("text", "complaint"),
     [
         ("a = 1\nb =", ":2: this is not TOML"),
-        ("# x\nmetrc = 'a:max'", ":2: there is no setting 'metrc'; did you mean metric?"),
-        ("zzzzz = [1]", ":1: there is no setting 'zzzzz'; values to try go below [parameters]"),
+        ("# x\nmetrc = 'a:max'", ":2: unknown setting 'metrc'; did you mean metric?"),
+        ("zzzzz = [1]", ":1: unknown setting 'zzzzz'; parameters to sweep belong in [parameters]"),
         ("parameters = 3", "parameters is 3; write a table"),
-        ("no_rebuild = ['x']\n[parameters]\nxx = [1]", ":1: no_rebuild names x, which"),
-        ("no_rebuild = 'x'", ":1: no_rebuild is 'x'; write a list of texts"),
+        ("no_rebuild = ['x']\n[parameters]\nxx = [1]", ":1: no_rebuild names x, for which"),
+        ("no_rebuild = 'x'", ":1: no_rebuild is 'x'; write a list of strings"),
         ("no_rebuild = []\nbuild = []", "write one of them"),
         ("constraints = ['a <']", ":1: expression 'a <' cannot be read"),
         ("constraints = ['open(a)']", ":1: expression"),
-        ("\nload = {parameter = 'q', from = 1}", ":2: load must be as"),
-        ("load = {parameter = 'q', from = 9, to = 1}", ":1: load must be as"),
+        ("\nload = {parameter = 'q', from = 1}", ":2: load must be like"),
+        ("load = {parameter = 'q', from = 9, to = 1}", ":1: load must be like"),
         ("load = {parameter = 'q', from = 1, too = 9}", "unknown key 'too'; did you mean to?"),
-        ("[search]\nseed = 1", ":1: [search] does not say its searcher"),
-        ("[search]\nsearcher = 'bisekt'", "no searcher 'bisekt'"),
-        ("[search]\nsearcher = ['step']", ":1: [search] has no searcher ['step']"),
+        ("[search]\nseed = 1", ":1: [search] has no key searcher"),
+        ("[search]\nsearcher = 'bisekt'", "the unknown searcher 'bisekt'"),
+        ("[search]\nsearcher = ['step']", ":1: [search] has the unknown searcher ['step']"),
         ("[search]\nsearcher = 'genetic'\nsteps = 1", "unknown key 'steps'"),
         ("[search]\nsearcher = 'genetic:size=9'", ":1: searcher genetic has no parameter 'size'"),
         ("[search]\nsearcher = 'genetic:population=0'", "must be from 1 to 10000, not 0"),

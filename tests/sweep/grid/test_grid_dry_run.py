@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.interop.grid_results import META_FILE
-from skipjack.sweep.grid.dry_run import MARK, dry_run
-from skipjack.sweep.grid.request import GridOptions, GridRequest, make_request
+from skipjack.interop.loadgen.grid_results import META_FILE
+from skipjack.sweep.nvidia_grid import GridOptions, GridRequest, dry_run, make_request
+from skipjack.sweep.nvidia_grid.request import MARK
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "sweep"
 
@@ -197,7 +197,7 @@ def test_names_are_checked_unless_told_otherwise(tmp_path: Path) -> None:
         ({"spoof_system_id": "A10x2"}, "no entry for A10x2"),
         ({"extra_run_args": "'open"}, "--extra_run_args: no closing quotation"),
         ({"temp_timeout": -1}, "--temp_timeout is -1"),
-        ({"configs": Path("nowhere")}, "there is no directory nowhere"),
+        ({"configs": Path("nowhere")}, "the directory of base configs nowhere does not exist"),
     ],
 )
 def test_wrong_options_are_a_sentence(

@@ -1,1 +1,13 @@
-"""Commands of the fleet, a file for each group."""
+"""Commands of the fleet. A module has one command or one group of commands."""
+
+__all__ = [
+    "bundles",
+    "cluster",
+    "images",
+    "jobs",
+    "load",
+    "machines",
+    "problems",
+    "runs",
+    "store",
+]

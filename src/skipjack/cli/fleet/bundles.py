@@ -1,4 +1,4 @@
-"""``skipjack bundle``: jobs to machines without network or database, and results back."""
+"""``skipjack bundle``: jobs for machines without a network, and their results, in files."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from typing import Annotated
 
 import typer
 
-from skipjack.cli.fleet.options import (
+from skipjack.cli.arguments import (
     ArchOption,
     DeviceOption,
+    JsonOption,
     RequiredLabel,
     UnitsOption,
     device_of,
+    examples,
     the_store,
 )
-from skipjack.cli.options import JsonOption, examples
 from skipjack.errors import SkipjackError
 
 app = typer.Typer(
-    help="Jobs and results in files, for machines without a network.",
+    help="Exchange jobs and results with machines without a network.",
     epilog=examples(
         "skipjack bundle export -l L -o jobs.skj --slice 1/4",
         "skipjack bundle evaluate jobs.skj -o results.skj --max-seconds 600",
@@ -37,7 +38,7 @@ def export(
     label: RequiredLabel,
     output: OutputOption,
     part: Annotated[
-        str, typer.Option("--slice", help="One of several parts, as 1/4; together they are all.")
+        str, typer.Option("--slice", help="Export one of several parts of the jobs, such as 1/4.")
     ] = "1/1",
     device: DeviceOption = None,
     arch: ArchOption = None,
@@ -47,13 +48,13 @@ def export(
     """Write a label's built jobs and their machine code to a file."""
     from dataclasses import asdict
 
-    from skipjack.fleet.bundle.exporting import export_bundle
-    from skipjack.fleet.bundle.manifest import Slice
-    from skipjack.fleet.store import Wanted
+    from skipjack.fleet.bundle import export_bundle
+    from skipjack.fleet.bundle.format import JobSlice
+    from skipjack.fleet.store import BundleSelection
     from skipjack.reading import numbered
     from skipjack.report import print_json
 
-    wanted = Wanted(label, device_of(device, arch, units), Slice.parse(part))
+    wanted = BundleSelection(label, device_of(device, arch, units), JobSlice.parse(part))
     with the_store() as store:
         done = export_bundle(store, wanted, output)
     if json:
@@ -63,14 +64,14 @@ def export(
     typer.echo(f"{' with '.join(counts)} in {output}")
     if not done.runnable:
         typer.echo(
-            "skipjack: there is nothing to run in it: all configs of these jobs failed to build; "
+            "skipjack: the file has nothing to run, as all configs of these jobs failed to build; "
             f"skipjack reset -l {label} --state built --to new builds them again",
             err=True,
         )
     if done.lost or done.failed:
         typer.echo(
-            f"skipjack: left out: {numbered(done.lost, 'job')} whose machine code is gone and will "
-            f"be built again, {done.failed} whose device is not known",
+            f"skipjack: left out {numbered(done.lost, 'job')} whose machine code is gone and "
+            f"will be built again, and {done.failed} whose device is unknown",
             err=True,
         )
 
@@ -83,22 +84,23 @@ def evaluate(
     jobs: Annotated[Path, typer.Argument(help="A bundle of jobs.")],
     output: OutputOption,
     max_seconds: Annotated[
-        float | None, typer.Option(min=0.0, help="Begin no job that would end after that.")
+        float | None, typer.Option(min=0.0, help="Start no job that would end later than this.")
     ] = None,
     key: Annotated[
-        Path | None, typer.Option(help="The fleet's key, if it is not in the user directory.")
+        Path | None,
+        typer.Option(help="The file of the fleet's key, if it is not in the user directory."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Do the jobs that this machine has the device for; running again continues."""
+    """Evaluate the jobs for devices of this machine; running again continues."""
     from dataclasses import asdict
 
     from skipjack import plugins
-    from skipjack.fleet.bundle.evaluating import Evaluation, evaluate_bundle
-    from skipjack.fleet.bundle.keys import existing_key
+    from skipjack.fleet import existing_key
+    from skipjack.fleet.bundle import Evaluation, evaluate_bundle
     from skipjack.reading import numbered
     from skipjack.report import print_json
-    from skipjack.report.fleet.bundle import evaluation_bar
+    from skipjack.report.fleet import evaluation_bar
     from skipjack.settings import load_settings
 
     settings = load_settings()
@@ -110,8 +112,8 @@ def evaluate(
     if json:
         print_json("bundle evaluate", {**asdict(done), "elsewhere": dict(done.elsewhere)})
     else:
-        before = f", {done.before} there before" if done.before else ""
-        left = f", {done.left} left for the next time" if done.left else ""
+        before = f", {done.before} done before" if done.before else ""
+        left = f", {done.left} left for the next run" if done.left else ""
         typer.echo(
             f"{done.done} of {numbered(done.tasks, 'job')} done{before}{left}; results in {output}"
         )
@@ -121,17 +123,17 @@ def evaluate(
     if done.stopped == "interrupt":
         raise KeyboardInterrupt
     if done.stopped == "failures":
-        raise SkipjackError("stopped after too many failures in a row; running again continues")
+        raise SkipjackError("stopped after too many failures in a row; run again to continue")
 
 
 @app.command("import", epilog=examples("skipjack bundle import results.skj"))
 def import_results(
     results: Annotated[Path, typer.Argument(help="A bundle of results.")], json: JsonOption = False
 ) -> None:
-    """Take results in; doing so twice changes nothing."""
+    """Import results; importing them twice changes nothing."""
     from dataclasses import asdict
 
-    from skipjack.fleet.bundle.importing import import_bundle
+    from skipjack.fleet.bundle import import_bundle
     from skipjack.reading import numbered
     from skipjack.report import print_json
 
@@ -141,7 +143,7 @@ def import_results(
         print_json("bundle import", {**asdict(done), "reasons": dict(done.reasons)})
     else:
         typer.echo(
-            f"{done.accepted} of {numbered(done.results, 'result')} taken in, "
+            f"{done.accepted} of {numbered(done.results, 'result')} imported, "
             f"{numbered(done.finished, 'job')} evaluated; {done.duplicates} known before, "
             f"{done.refused} refused"
         )
@@ -149,4 +151,4 @@ def import_results(
         for reason, count in done.reasons.items():
             typer.echo(f"skipjack: refused, {numbered(count, 'result')}: {reason}", err=True)
     if done.refused and not (done.accepted or done.duplicates):
-        raise SkipjackError(f"no result in {results} could be taken in")
+        raise SkipjackError(f"no result in {results} could be imported")

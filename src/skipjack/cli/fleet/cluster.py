@@ -1,4 +1,4 @@
-"""``skipjack fleet``: a Ray cluster on the enabled machines, started and ended over ssh."""
+"""``skipjack fleet``: a Ray cluster on the enabled machines, started and stopped over ssh."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skipjack.cli.fleet.options import the_store
-from skipjack.cli.options import JsonOption, examples
+from skipjack.cli.arguments import JsonOption, examples, the_store
 from skipjack.errors import SkipjackError
 
 if TYPE_CHECKING:
-    from skipjack.fleet.machines.cluster import ClusterState
-    from skipjack.fleet.machines.cluster_record import ClusterFile
+    from skipjack.fleet.machines import ClusterFile, ClusterState
 
 log = logging.getLogger(__name__)
 
 app = typer.Typer(
-    help="A Ray cluster on the enabled machines: up, down, status.",
+    help="Start and stop a Ray cluster on the enabled machines.",
     epilog=examples(
         "skipjack fleet up --head gpu7",
         "skipjack fleet status",
@@ -36,23 +34,22 @@ app = typer.Typer(
     epilog=examples("skipjack fleet up", "skipjack fleet up --head gpu7 --address-file head.txt"),
 )
 def up(
-    head: Annotated[str, typer.Option(help="The machine that leads; else the first by name.")] = "",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the head; else 6379.")] = 0,
+    head: Annotated[str, typer.Option(help="The head node (the first machine by name).")] = "",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The head's port (6379).")] = 0,
     client_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="For ray:// addresses; else 10001.")
+        int, typer.Option(min=0, max=65535, help="The port of ray:// addresses (10001).")
     ] = 0,
     image: Annotated[str, typer.Option(help="Run the nodes in containers of this image.")] = "",
     ray_option: Annotated[
-        list[str] | None, typer.Option(help="One more for ray start; repeat for more.")
+        list[str] | None, typer.Option(help="A further option of ray start; repeatable.")
     ] = None,
     address_file: Annotated[
-        Path | None, typer.Option(help="Write the cluster's address into this file, too.")
+        Path | None, typer.Option(help="Also write the cluster's address to this file.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Start Ray on all enabled machines; what runs already is left as it is."""
-    from skipjack.fleet.machines import cluster
-    from skipjack.fleet.machines.selecting import select_machines
+    """Start Ray on all enabled machines; nodes that are already running stay as they are."""
+    from skipjack.fleet.machines import cluster, select_machines
 
     with the_store() as store:
         if head:
@@ -63,7 +60,7 @@ def up(
     try:
         state = cluster.up(file, machines, options)
     except KeyboardInterrupt:
-        typer.echo("what was started so far runs on; skipjack fleet down ends it", err=True)
+        typer.echo("nodes that were started keep running; skipjack fleet down stops them", err=True)
         raise
     _show(state, file, json)
     for node in state.nodes:
@@ -81,20 +78,20 @@ def up(
     if leader is not None:
         raise SkipjackError(
             f"{leader.machine}, the head, did not start: {leader.text}; no other machine was "
-            "tried; mend it and run skipjack fleet up again"
+            "tried; fix it and run skipjack fleet up again"
         )
-    _complain(state, "did not start", "the others stay up; mend it and run skipjack fleet up again")
+    _complain(state, "did not start", "the others stay up; fix it and run skipjack fleet up again")
 
 
 @app.command("down", epilog=examples("skipjack fleet down", "skipjack fleet down --forget gpu7"))
 def down(
     forget: Annotated[
         list[str] | None,
-        typer.Option(help="A machine to give up if it cannot be ended; repeat for more."),
+        typer.Option(help="A machine to give up if its node cannot be stopped; repeatable."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """End exactly what up started; other programs on the machines, and their Ray, go on."""
+    """Stop exactly what up started; other programs on the machines, and their Ray, keep running."""
     from skipjack.fleet.machines import cluster
 
     with the_store() as store:
@@ -104,14 +101,14 @@ def down(
     _show(state, file, json)
     _complain(
         state,
-        "could not be ended",
+        "could not be stopped",
         "run skipjack fleet down again when it is back, or with --forget NAME to give it up",
     )
 
 
 @app.command("status", epilog=examples("skipjack fleet status", "skipjack fleet status --json"))
 def status(json: JsonOption = False) -> None:
-    """Say which nodes are up."""
+    """Show which nodes are up."""
     from skipjack.fleet.machines import cluster
 
     with the_store() as store:
@@ -123,14 +120,14 @@ def status(json: JsonOption = False) -> None:
 
 
 def _file() -> ClusterFile:
-    from skipjack.fleet.machines.cluster_record import ClusterFile
+    from skipjack.fleet.machines import ClusterFile
     from skipjack.settings import load_settings
 
     return ClusterFile(load_settings())
 
 
 def _show(state: ClusterState, file: ClusterFile, json: bool) -> None:
-    from skipjack.report.fleet.cluster import cluster_state
+    from skipjack.report.fleet import cluster_state
 
     cluster_state(state, file.token_path, json)
 

@@ -1,4 +1,4 @@
-"""``skipjack image``: container images for workers, made here and handed to all machines."""
+"""``skipjack image``: container images for workers, built here and pulled by all machines."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skipjack.cli.fleet.options import (
+from skipjack.cli.arguments import (
     ArchOption,
     DeviceOption,
+    JsonOption,
     UnitsOption,
     device_of,
+    examples,
     the_store,
 )
-from skipjack.cli.options import JsonOption, examples
 from skipjack.errors import SkipjackError, UsageError
 
 if TYPE_CHECKING:
-    from skipjack.fleet.machines.images_everywhere import Result
-    from skipjack.fleet.machines.registration import Registration
-    from skipjack.fleet.machines.ssh import Line
+    from skipjack.fleet.machines import ImageCommandResult, OutputLine
+    from skipjack.fleet.model import Registration
 
 log = logging.getLogger(__name__)
 
 app = typer.Typer(
-    help="Container images for workers: build, push, pull everywhere.",
+    help="Build, push and pull container images for workers.",
     epilog=examples(
         "skipjack image build --branch develop --version 6.2 --no-cache -t my_img",
         "skipjack image login -u me < password.txt",
@@ -39,11 +39,11 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-ImageArgument = Annotated[str, typer.Argument(help="An image, as my_img or team/repo:my_img.")]
+ImageArgument = Annotated[str, typer.Argument(help="An image, such as my_img or team/repo:my_img.")]
 RepositoryOption = Annotated[
-    str, typer.Option(help="Where it is kept: my_img is REPOSITORY:my_img there.")
+    str, typer.Option(help="The repository: my_img is REPOSITORY:my_img there.")
 ]
-HereOption = Annotated[bool, typer.Option("--here", help="This machine and no other.")]
+HereOption = Annotated[bool, typer.Option("--here", help="Only on this machine.")]
 
 
 @app.command(
@@ -58,48 +58,53 @@ HereOption = Annotated[bool, typer.Option("--here", help="This machine and no ot
 def build(
     tag: Annotated[str, typer.Option("-t", "--tag", help="The name of the new image.")],
     branch: Annotated[str, typer.Option("-b", "--branch", help="MIOpen's branch.")] = "develop",
-    version: Annotated[str, typer.Option("-v", "--version", help="ROCm's, as 6.2.")] = "",
+    version: Annotated[
+        str, typer.Option("-v", "--version", help="ROCm's version, such as 6.2.")
+    ] = "",
     no_cache: Annotated[
-        bool, typer.Option("-n", "--no-cache", help="Make every step anew.")
+        bool, typer.Option("-n", "--no-cache", help="Run every step again, without the cache.")
     ] = False,
     file: Annotated[
         Path | None, typer.Option("--file", help="A Dockerfile instead of Skipjack's own.")
     ] = None,
     repository: Annotated[str, typer.Option(help="MIOpen's git repository.")] = "",
     build_arg: Annotated[
-        list[str] | None, typer.Option(help="NAME=value for the Dockerfile; repeat for more.")
+        list[str] | None,
+        typer.Option(help="A build argument for the Dockerfile, NAME=value; repeatable."),
     ] = None,
     ssh: Annotated[
         list[str] | None,
-        typer.Option(help="An ssh agent for the build: default, or NAME=PATH; repeat for more."),
+        typer.Option(help="An ssh agent for the build: default, or NAME=PATH; repeatable."),
     ] = None,
     secret: Annotated[
         list[str] | None,
         typer.Option(
-            help="A secret for the build: id=NAME,src=FILE or id=NAME,env=VARIABLE; repeat."
+            help="A secret for the build: id=NAME,src=FILE or id=NAME,env=VARIABLE; repeatable."
         ),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Make an image of ROCm, a branch of MIOpen and this Skipjack."""
-    from skipjack.fleet.images.building import build as build_image
-    from skipjack.fleet.images.commands import Recipe
+    """Build an image of ROCm, a branch of MIOpen and this Skipjack."""
+    from skipjack.fleet.images import ImageRecipe
+    from skipjack.fleet.images import build as build_image
 
     access = tuple(ssh or ()), tuple(secret or ())
-    recipe = Recipe(tag, branch, version, repository, tuple(build_arg or ()), no_cache, *access)
+    recipe = ImageRecipe(
+        tag, branch, version, repository, tuple(build_arg or ()), no_cache, *access
+    )
     _warn_of_secrets(recipe.build_arguments)
     id = build_image(recipe, file=file, quiet_stdout=json)
     _say({"image": tag, "id": id}, f"{tag} is {_short(id)}", json)
 
 
 def _warn_of_secrets(build_arguments: tuple[str, ...]) -> None:
-    from skipjack.plans.secrecy import names_a_secret
+    from skipjack.plans import names_a_secret
 
     for name in (text.partition("=")[0] for text in build_arguments):
         if names_a_secret(name):
             log.warning(
-                "the build argument %s stays in the image's history, where everybody who has the "
-                "image reads it; --secret gives it to the build alone",
+                "the build argument %s stays in the image's history, where everyone who has the "
+                "image can read it; --secret passes it to the build only",
                 name,
             )
 
@@ -107,13 +112,12 @@ def _warn_of_secrets(build_arguments: tuple[str, ...]) -> None:
 @app.command("tag", epilog=examples("skipjack image tag my_img skipjack:latest"))
 def tag(
     image: ImageArgument,
-    name: Annotated[str, typer.Argument(help="Its further name.")],
+    name: Annotated[str, typer.Argument(help="The additional name.")],
     json: JsonOption = False,
 ) -> None:
-    """Give an image of this machine another name."""
-    from skipjack.fleet.images import commands, names
-    from skipjack.fleet.images.container_engine import find_engine
-    from skipjack.fleet.machines import images_everywhere as everywhere
+    """Give an image on this machine an additional name."""
+    from skipjack.fleet.images import commands, find_engine, names
+    from skipjack.fleet.machines import remote_images as everywhere
 
     names.check_image(image)
     names.check_new_image(name)
@@ -124,10 +128,9 @@ def tag(
 
 @app.command("push", epilog=examples("skipjack image push my_img --repository rocm/miopen-private"))
 def push(image: ImageArgument, repository: RepositoryOption = "", json: JsonOption = False) -> None:
-    """Send an image to its registry, under its name in a repository if one is given."""
-    from skipjack.fleet.images import commands, names
-    from skipjack.fleet.images.container_engine import find_engine
-    from skipjack.fleet.machines import images_everywhere as everywhere
+    """Push an image to its registry, under its name in the repository if one is given."""
+    from skipjack.fleet.images import commands, find_engine, names
+    from skipjack.fleet.machines import remote_images as everywhere
 
     names.check_new_image(image)
     target = names.in_repository(image, repository) if repository else image
@@ -137,8 +140,8 @@ def push(image: ImageArgument, repository: RepositoryOption = "", json: JsonOpti
     code = engine.show(commands.push_image(target), quiet_stdout=json)
     if code:
         raise SkipjackError(
-            f"{engine.name} could not push {target}: it ended with exit code {code}, and what it "
-            "says above is why; skipjack image login lets you in"
+            f"{engine.name} could not push {target}: it exited with code {code} after the output "
+            "above; skipjack image login logs in to the registry"
         )
     _say({"image": image, "pushed": target}, f"{image} is in its registry as {target}", json)
 
@@ -153,17 +156,18 @@ def push(image: ImageArgument, repository: RepositoryOption = "", json: JsonOpti
 def pull(
     image: ImageArgument,
     repository: RepositoryOption = "",
-    name: Annotated[str, typer.Option("--as", help="A further name for it on each machine.")] = "",
+    name: Annotated[
+        str, typer.Option("--as", help="An additional name for it on each machine.")
+    ] = "",
     device: DeviceOption = None,
     arch: ArchOption = None,
     units: UnitsOption = None,
     here: HereOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Get an image on every enabled machine; one that fails is named, and the others go on."""
-    from skipjack.fleet.images import names
-    from skipjack.fleet.images.container_engine import find_engine
-    from skipjack.fleet.machines import images_everywhere as everywhere
+    """Pull an image on every enabled machine; machines that fail are named at the end."""
+    from skipjack.fleet.images import find_engine, names
+    from skipjack.fleet.machines import remote_images as everywhere
 
     names.check_image(image)
     source = names.in_repository(image, repository) if repository else image
@@ -184,29 +188,26 @@ def pull(
     ),
 )
 def login(
-    registry: Annotated[
-        str, typer.Argument(help="A registry; without it the engine's own choice.")
-    ] = "",
-    user: Annotated[str, typer.Option("-u", "--user", help="Who logs in.")] = "",
+    registry: Annotated[str, typer.Argument(help="A registry (the engine's default).")] = "",
+    user: Annotated[str, typer.Option("-u", "--user", help="The user name.")] = "",
     here: HereOption = False,
     json: JsonOption = False,
 ) -> None:
     """Log in to a registry here and then on every enabled machine.
 
-    The password is read from standard input, or asked for. It is passed on by standard input and
-    kept by nobody but the engine's own files.
+    The password is read from standard input, or asked for on a terminal. It is passed on through
+    standard input, and only the engine stores it.
     """
-    from skipjack.fleet.images import commands, names
-    from skipjack.fleet.images.container_engine import find_engine
-    from skipjack.fleet.machines import images_everywhere as everywhere
+    from skipjack.fleet.images import commands, find_engine, names
+    from skipjack.fleet.machines import remote_images as everywhere
 
     if not user:
-        raise UsageError("-u says who logs in, as skipjack image login -u me")
+        raise UsageError("no user name given; write skipjack image login -u NAME")
     line = commands.log_in(names.check_user(user), names.check_registry(registry))
     engine = find_engine()
     machines = [] if here else _all_machines()
     password = _password(user)
-    # A wrong password is refused once, not by all machines.
+    # Log in here first, so that a wrong password is refused once and not by all machines.
     results = [everywhere.here(engine, line, secret=password)]
     if not results[0].failure:
         results += everywhere.everywhere(machines, line, secret=password)
@@ -216,18 +217,15 @@ def login(
 
 @app.command("list", epilog=examples("skipjack image list", "skipjack image list my_img"))
 def list_images(
-    image: Annotated[
-        str, typer.Argument(help="An image; without it all that were built by Skipjack.")
-    ] = "",
+    image: Annotated[str, typer.Argument(help="An image (all that Skipjack built).")] = "",
     here: HereOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Say which machines have an image, and whether it is the same one."""
-    from skipjack.fleet.images import commands, names
-    from skipjack.fleet.images.container_engine import find_engine
-    from skipjack.fleet.machines import images_everywhere as everywhere
+    """Show which machines have an image, and whether it is the same on all."""
+    from skipjack.fleet.images import commands, find_engine, names
+    from skipjack.fleet.machines import remote_images as everywhere
     from skipjack.report import print_json
-    from skipjack.report.fleet.images import image_rows, print_images
+    from skipjack.report.fleet import image_rows, print_images
 
     if image:
         names.check_image(image)
@@ -246,7 +244,7 @@ def list_images(
 
 
 def _machines(device: str | None) -> list[Registration]:
-    from skipjack.fleet.machines.selecting import select_machines
+    from skipjack.fleet.machines import select_machines
 
     with the_store() as store:
         return select_machines(store.registrations, device=device)
@@ -265,21 +263,21 @@ def _password(user: str) -> str:
     password = text.rstrip("\r\n")
     if not password or "\n" in password:
         raise UsageError(
-            "the password is read from standard input, one line, or asked for on a terminal"
+            "no password was given; pass it on standard input, as one line, or use a terminal"
         )
     return password
 
 
-def _echo(line: Line) -> None:
+def _echo(line: OutputLine) -> None:
     typer.echo(f"{line.machine}: {line.text}", err=True)
 
 
-def _one(result: Result) -> None:
+def _one(result: ImageCommandResult) -> None:
     if result.failure:
         raise SkipjackError(result.failure)
 
 
-def _report(results: list[Result], good: str, json: bool) -> None:
+def _report(results: list[ImageCommandResult], good: str, json: bool) -> None:
     from skipjack.report import print_json
 
     for result in results:

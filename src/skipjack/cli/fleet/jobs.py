@@ -1,34 +1,50 @@
-"""``skipjack job`` and ``skipjack reset``: one job looked at, many repaired."""
+"""``skipjack status``, ``job``, ``reset``, ``abort`` and ``resume``: the jobs of the fleet."""
 
 from __future__ import annotations
 
+import getpass
+import sys
 import time
-from typing import Annotated
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skipjack.cli.fleet.options import (
+from skipjack.cli.arguments import (
     ArchOption,
     DeviceOption,
+    JsonOption,
+    LabelOption,
     RequiredLabel,
     UnitsOption,
+    Work,
     device_of,
+    examples,
+    in_two_steps,
     state_of,
     the_store,
 )
-from skipjack.cli.options import JsonOption, examples
 from skipjack.errors import SkipjackError, UsageError
+from skipjack.reading import numbered
+
+if TYPE_CHECKING:
+    from skipjack.app import StatusRequest
+    from skipjack.fleet.store import Store
+
+
+# ``skipjack job`` and ``skipjack reset``: shows one job, and resets many.
 
 _LOOK_EVERY_S = 1.0
 
-JobArgument = Annotated[int, typer.Argument(help="A job's number, as status --jobs lists them.")]
+JobArgument = Annotated[int, typer.Argument(help="A job's number, from skipjack status --jobs.")]
 RESET_EXAMPLES = examples(
     "skipjack reset -l resnet_2026_11 --state error --to new",
     "skipjack reset -l resnet_2026_11 --state error --to built -a gfx90a -n 104",
 )
 
 app = typer.Typer(
-    help="One job: what it is, what happened, what its workers said.",
+    help="Show one job: its state, events and logs.",
     epilog=examples("skipjack job show 17", "skipjack job log 17"),
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -37,58 +53,60 @@ app = typer.Typer(
 
 @app.command("show", epilog=examples("skipjack job show 17 --json"))
 def show(job: JobArgument, json: JsonOption = False) -> None:
-    """Show a job and everything that happened to it."""
+    """Show a job and all its events."""
     with the_store() as store:
-        from skipjack.report.fleet.job import print_job
+        from skipjack.report.fleet import print_job
 
-        print_job(store.jobs.get(job), store.jobs.story(job), json)
+        print_job(store.jobs.get(job), store.jobs.history(job), json)
 
 
 @app.command("log", epilog=examples("skipjack job log 17", "skipjack job log 17 --follow"))
 def show_log(
     job: JobArgument,
-    stage: Annotated[str | None, typer.Option(help="Only build or evaluate.")] = None,
+    stage: Annotated[str | None, typer.Option(help="Only this stage: build or evaluate.")] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on until the stage that runs now ends.")
+        bool, typer.Option("--follow", help="Follow the log until the current stage ends.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Show what builders and evaluators said about this job alone, so far if one is at it."""
+    """Show what builders and evaluators logged about this job, so far if it is in progress."""
     if stage not in (None, "build", "evaluate"):
-        raise UsageError(f"unknown stage {stage!r}: choose build or evaluate")
+        raise UsageError(f"unknown stage {stage!r}; choose build or evaluate")
     with the_store() as store:
-        from skipjack.report.fleet.job import LogPrinter
+        from skipjack.report.fleet import LogPrinter
 
         printer, attempt = LogPrinter(json), store.jobs.get(job).attempt
         running = True
         while running:
-            now = store.jobs.get(job)  # before the log: what ends meanwhile is whole in it
+            now = store.jobs.get(
+                job
+            )  # before reading the log, which is then complete if the stage ends meanwhile
             printer.show([text for text in store.jobs.log(job) if stage in (None, str(text.stage))])
-            at_it = now.standing.state.claimed and stage in (None, str(now.standing.working))
+            at_it = now.status.state.claimed and stage in (None, str(now.status.working))
             running = follow and at_it and now.attempt == attempt
             time.sleep(_LOOK_EVERY_S if running else 0)
 
 
 def reset(
     label: RequiredLabel,
-    state: Annotated[str, typer.Option(help="Jobs in this state, as error.")],
+    state: Annotated[str, typer.Option(help="Jobs in this state, such as error.")],
     to: Annotated[str, typer.Option(help="new: build the round again; built: evaluate it again.")],
     device: DeviceOption = None,
     arch: ArchOption = None,
     units: UnitsOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Let jobs of a label be done again.
+    """Reset jobs of a label, so that they are done again.
 
-    Those that are evaluated start over with --to new.
+    With --to new, evaluated jobs start over.
     """
-    from skipjack.fleet.states import State
+    from skipjack.fleet.model import JobState
     from skipjack.reading import numbered
     from skipjack.report import print_json
 
     target = state_of(to)
-    if target not in (State.NEW, State.BUILT):
-        raise UsageError(f"jobs are reset to new or built, not to {to}")
+    if target not in (JobState.NEW, JobState.BUILT):
+        raise UsageError(f"--to is {to!r}; jobs can be reset to new or built")
     with the_store() as store:
         done = store.jobs.reset(
             label, state_of(state), target, device=device_of(device, arch, units)
@@ -100,3 +118,176 @@ def reset(
         typer.echo(f"{numbered(done.reset, 'job')} reset to {to}")
     if done.refused:
         raise SkipjackError(f"{numbered(done.refused, 'job')} left unchanged: {done.reasons[0]}")
+
+
+# ``skipjack status``: the states of jobs.
+
+STATUS_EXAMPLES = examples(
+    "skipjack status",
+    "skipjack status -l resnet_2026_11",
+    "skipjack status -l resnet_2026_11 --by device,state,build_machine,eval_machine,gpu",
+    "skipjack status -l resnet_2026_11 --state error --jobs",
+)
+
+
+@in_two_steps
+def status(
+    label: LabelOption = None,
+    by: Annotated[
+        str,
+        typer.Option(
+            help="Columns to count by, separated by commas: label, device, arch, units, state, "
+            "stage, solver, kind, operation, direction, build_machine, eval_machine, gpu."
+        ),
+    ] = "state",
+    state: Annotated[str | None, typer.Option(help="Only jobs in this state.")] = None,
+    device: DeviceOption = None,
+    arch: ArchOption = None,
+    units: UnitsOption = None,
+    jobs: Annotated[bool, typer.Option("--jobs", help="List the jobs with their reasons.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of jobs to list.")] = 50,
+    json: JsonOption = False,
+) -> Work:
+    """Count jobs; without a label, list labels and machines."""
+    from skipjack.app import StatusRequest
+
+    request = StatusRequest(
+        label,
+        tuple(name.strip() for name in by.split(",") if name.strip()),
+        state_of(state) if state else None,
+        device_of(device, arch, units),
+        jobs,
+        limit,
+    )
+    return partial(_status, request, json)
+
+
+def _status(request: StatusRequest, json: bool) -> None:
+    from skipjack import app
+    from skipjack.report.fleet import render_status
+
+    render_status(app.status(request), json)
+
+
+# ``skipjack abort`` and ``skipjack resume``: stop and resume jobs by label, device or machine.
+
+ABORT_EXAMPLES = examples(
+    "skipjack abort -l resnet_2026_11",
+    "skipjack abort --machine gpu7",
+    "skipjack abort --device gfx90a/104 --yes",
+    "skipjack abort -a gfx900",
+)
+RESUME_EXAMPLES = examples(
+    "skipjack resume -l resnet_2026_11",
+    "skipjack resume --machine gpu7",
+    "skipjack resume -a gfx900",
+)
+
+MachineOption = Annotated[str | None, typer.Option("--machine", help="A machine by name.")]
+WholeArchOption = Annotated[
+    str | None,
+    typer.Option(
+        "-a", "--arch", help="All devices of an architecture; with -n, --device ARCH/UNITS."
+    ),
+]
+YesOption = Annotated[
+    bool, typer.Option("--yes", help="Do not ask, even if labels of others are affected.")
+]
+
+
+def abort(
+    label: LabelOption = None,
+    machine: MachineOption = None,
+    device: DeviceOption = None,
+    arch: WholeArchOption = None,
+    units: UnitsOption = None,
+    reason: Annotated[str, typer.Option(help="The reason, which is recorded with each job.")] = "",
+    yes: YesOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Stop jobs until they are resumed; no results are lost.
+
+    They stop within seconds.
+    """
+    target = _target(label, machine, device, arch, units)
+    with the_store() as store:
+        if not yes:
+            _ask_before_touching_others(store, target)
+        by = f"by {getpass.getuser()}" + (f": {reason}" if reason else "")
+        count = store.jobs.abort(**target, reason=f"aborted {by}")
+    _say("aborted", count, json, _machine_sentence(machine, count, stopped=True))
+
+
+def resume(
+    label: LabelOption = None,
+    machine: MachineOption = None,
+    device: DeviceOption = None,
+    arch: WholeArchOption = None,
+    units: UnitsOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Resume aborted jobs.
+
+    A quarantined machine gets jobs again.
+    """
+    target = _target(label, machine, device, arch, units)
+    with the_store() as store:
+        count = store.jobs.resume(**target)
+        still = _still_stopped(store, label) if label and not count else []
+    _say("resumed", count, json, _machine_sentence(machine, count, stopped=False))
+    if still:
+        raise SkipjackError(
+            f"jobs of {label} are for devices that are aborted: {', '.join(still)}; "
+            f"skipjack resume --device {still[0]} resumes them"
+        )
+
+
+def _still_stopped(store: Store, label: str) -> list[str]:
+    return sorted(set(store.machines.stopped_devices()) & store.labels.devices(label).keys())
+
+
+def _machine_sentence(machine: str | None, count: int, *, stopped: bool) -> str:
+    if machine is None:
+        return ""
+    if stopped:
+        return f"{machine} gets no jobs until it is resumed; {numbered(count, 'job')} given back"
+    return f"{machine} gets jobs again"
+
+
+def _target(
+    label: str | None, machine: str | None, device: str | None, arch: str | None, units: int | None
+) -> dict[str, str]:
+    """The target by kind; an architecture without units means all its devices."""
+    if arch is not None and units is None and device is None:
+        named = {"arch": arch}
+    else:
+        one = device_of(device, arch, units)
+        named = {} if one is None else {"device": one}
+    rest = {"label": label, "machine": machine}
+    target = {**named, **{kind: name for kind, name in rest.items() if name is not None}}
+    if len(target) != 1:
+        raise UsageError(
+            "name one target: -l LABEL, --machine NAME, --device ARCH/UNITS or -a ARCH"
+        )
+    return target
+
+
+def _ask_before_touching_others(store: Store, target: Mapping[str, str]) -> None:
+    me = getpass.getuser()
+    touched = store.jobs.touched(**target)
+    others = [f"{name} of {owner}" for name, owner in touched if owner != me]
+    if not others:
+        return
+    listed = ", ".join(others)
+    if not sys.stdin.isatty():
+        raise UsageError(f"this would stop labels of other users: {listed}; add --yes to do so")
+    typer.confirm(f"This stops labels of other users: {listed}. Continue?", abort=True, err=True)
+
+
+def _say(what: str, count: int, json: bool, sentence: str = "") -> None:
+    from skipjack.report import print_json
+
+    if json:
+        print_json("abort", {what: count})
+    else:
+        typer.echo(sentence or f"{numbered(count, 'job')} {what}")

@@ -7,22 +7,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skipjack.cli.fleet.options import (
+from skipjack.cli.arguments import (
     ArchOption,
+    JsonOption,
     LabelOption,
     UnitsOption,
     device_of,
+    examples,
     the_store,
 )
-from skipjack.cli.options import JsonOption, examples
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.reading import numbered
 
 if TYPE_CHECKING:
-    from skipjack.fleet.machines.ssh import Answer
+    from skipjack.fleet.machines import SshResult
 
 app = typer.Typer(
-    help="The machines of a fleet: where they are, what they have.",
+    help="Register, check and use the machines of a fleet.",
     epilog=examples(
         "skipjack machine add gpu7 --host 10.0.0.7 --user tuner --device gfx908/120 --gpus 8",
         "skipjack machine list",
@@ -33,16 +34,16 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-NameArgument = Annotated[str, typer.Argument(help="What it is called.")]
+NameArgument = Annotated[str, typer.Argument(help="The machine's name.")]
 NamesArgument = Annotated[list[str], typer.Argument(help="Names of machines.")]
 NamesOption = Annotated[
-    list[str] | None, typer.Option("--machine", help="A machine by its name; repeat for more.")
+    list[str] | None, typer.Option("--machine", help="A machine by name; repeatable.")
 ]
 HasDeviceOption = Annotated[
-    str | None, typer.Option("--device", help="Machines with this device, as gfx908/120.")
+    str | None, typer.Option("--device", help="Machines with this device, such as gfx908/120.")
 ]
 TimeoutOption = Annotated[
-    float, typer.Option("--timeout", min=1, help="Seconds after which a machine is given up.")
+    float, typer.Option("--timeout", min=1, help="Time limit for each machine, in seconds.")
 ]
 
 
@@ -56,34 +57,34 @@ TimeoutOption = Annotated[
 )
 def add(
     name: NameArgument,
-    host: Annotated[str, typer.Option(help="A name, an address, or an alias of your ssh.")],
+    host: Annotated[
+        str, typer.Option(help="A host name, an address, or an alias of your ssh configuration.")
+    ],
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Where its sshd listens; else as ssh decides.")
+        int, typer.Option(min=0, max=65535, help="The port of its sshd (ssh's default).")
     ] = 0,
-    user: Annotated[str, typer.Option(help="Who to log in as; else as ssh decides.")] = "",
+    user: Annotated[str, typer.Option(help="The user to log in as (ssh's default).")] = "",
     device: Annotated[
-        str | None, typer.Option(help="What can be measured there, as gfx908/120 or znver4/1.")
+        str | None, typer.Option(help="The device to measure on, such as gfx908/120 or znver4/1.")
     ] = None,
     arch: ArchOption = None,
     units: UnitsOption = None,
-    gpus: Annotated[int, typer.Option(help="How many GPUs of that device it has.")] = 0,
-    python: Annotated[
-        str, typer.Option(help="The interpreter there that has Skipjack; else python3.")
-    ] = "",
-    remarks: Annotated[str, typer.Option(help="A note for people.")] = "",
+    gpus: Annotated[int, typer.Option(help="How many GPUs of this kind it has.")] = 0,
+    python: Annotated[str, typer.Option(help="The Python there that has Skipjack (python3).")] = "",
+    remarks: Annotated[str, typer.Option(help="A remark.")] = "",
     replace: Annotated[
-        bool, typer.Option("--replace", help="Register a machine of this name anew.")
+        bool, typer.Option("--replace", help="Replace the registration of this name.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Register a machine. Keys and the ssh agent let us in: no password is stored anywhere."""
-    from skipjack.core.device import parse_device_name
-    from skipjack.fleet.machines.registration import Registration
+    """Register a machine. Logins use ssh keys or the ssh agent; no password is stored."""
+    from skipjack.core import parse_device_name
+    from skipjack.fleet.model import Registration
     from skipjack.report import print_json
-    from skipjack.report.fleet.machines import machine_json
+    from skipjack.report.fleet import machine_json
 
     if device:
-        parse_device_name(device)  # cpu would be this machine's, not that one's
+        parse_device_name(device)  # refuses "cpu", which would be this machine's
     named = device_of(device, arch, units) or ""
     one = Registration(name, host, port, user, named, gpus, remarks=remarks, python=python)
     with the_store() as store:
@@ -92,9 +93,9 @@ def add(
     if json:
         print_json("machine list", {**machine_json(one, None), "replaced": replaced})
         return
-    verb = "registered anew" if replaced else "registered"
+    verb = "registered again" if replaced else "registered"
     note = "" if one.enabled else "; it is still disabled"
-    typer.echo(f"{one.place} is {verb}{note}; skipjack machine check {name} looks at it")
+    typer.echo(f"{one.place} is {verb}{note}; skipjack machine check {name} checks it")
 
 
 @app.command("list", epilog=examples("skipjack machine list", "skipjack machine list --json"))
@@ -104,8 +105,8 @@ def list_machines(
     units: UnitsOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List the machines, and whether each is in use and was seen at work."""
-    from skipjack.report.fleet.machines import machine_list
+    """List the machines, whether each is enabled, and when it was last seen as a worker."""
+    from skipjack.report.fleet import machine_list
 
     named = device_of(device, arch, units)
     with the_store() as store:
@@ -116,9 +117,9 @@ def list_machines(
 
 @app.command("show", epilog=examples("skipjack machine show gpu7"))
 def show(name: NameArgument, json: JsonOption = False) -> None:
-    """Show all that is known of a machine."""
+    """Show everything that is known about a machine."""
     from skipjack.report import print_json
-    from skipjack.report.fleet.machines import machine_details, machine_json
+    from skipjack.report.fleet import machine_details, machine_json
 
     with the_store() as store:
         one = store.registrations.get(name)
@@ -131,22 +132,22 @@ def show(name: NameArgument, json: JsonOption = False) -> None:
 
 @app.command("remove", epilog=examples("skipjack machine remove gpu7 gpu8"))
 def remove(names: NamesArgument, json: JsonOption = False) -> None:
-    """Forget machines; what was measured on them is kept."""
+    """Remove machines from the registry; their measurements are kept."""
     with the_store() as store:
         gone = store.registrations.remove(names)
-        idle = {worker.name for worker in store.machines.all() if worker.set_aside}
+        idle = {worker.name for worker in store.machines.all() if worker.quarantined}
     _say("removed", [one.name for one in gone], json)
     for one in gone:
         if one.name in idle and not json:
             typer.echo(
-                f"{one.name} was set aside and stays so as a worker: "
+                f"{one.name} stays quarantined as a worker; "
                 f"skipjack resume --machine {one.name} gives it jobs again"
             )
 
 
 @app.command("enable", epilog=examples("skipjack machine enable gpu7 gpu8"))
 def enable(names: NamesArgument, json: JsonOption = False) -> None:
-    """Put machines in use again, also those that were set aside for their failures."""
+    """Enable machines again, including those quarantined for their failures."""
     with the_store() as store:
         _say("enabled", store.registrations.enable(names), json)
 
@@ -154,10 +155,12 @@ def enable(names: NamesArgument, json: JsonOption = False) -> None:
 @app.command("disable", epilog=examples('skipjack machine disable gpu7 --reason "new fans"'))
 def disable(
     names: NamesArgument,
-    reason: Annotated[str, typer.Option(help="Why; shown wherever the machine is missed.")] = "",
+    reason: Annotated[
+        str, typer.Option(help="The reason, which is shown wherever the machine is skipped.")
+    ] = "",
     json: JsonOption = False,
 ) -> None:
-    """Leave machines out: no further jobs, commands, images or clusters. Running jobs finish."""
+    """Exclude machines from jobs, commands, images and clusters. Running jobs finish."""
     why = f"disabled by {getpass.getuser()}" + (f": {reason}" if reason else "")
     with the_store() as store:
         _say("disabled", store.registrations.disable(names, why), json)
@@ -173,39 +176,42 @@ def disable(
 )
 def check(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Names of machines; else all that are enabled.")
+        list[str] | None, typer.Argument(help="Names of machines (all enabled ones).")
     ] = None,
     label: LabelOption = None,
     device: HasDeviceOption = None,
     arch: ArchOption = None,
     units: UnitsOption = None,
     accept_new_keys: Annotated[
-        bool, typer.Option("--accept-new-keys", help="Trust machines that ssh never saw before.")
+        bool,
+        typer.Option(
+            "--accept-new-keys", help="Trust the host keys of machines that are new to ssh."
+        ),
     ] = False,
     timeout: TimeoutOption = 60.0,
     json: JsonOption = False,
 ) -> None:
-    """Look whether machines are reachable and have their device, GPUs, room and versions.
+    """Check that machines are reachable and have their device, GPUs, disk space and versions.
 
-    Versions are compared with those here; with -l also with the label's notes and results so far.
+    Versions are compared with those of this machine, and with -l also with the label's notes and
+    results.
     """
-    from skipjack.fleet.machines.checking import check_machines, wanted
-    from skipjack.fleet.machines.selecting import select_machines
-    from skipjack.report.fleet.machines import conditions
+    from skipjack.fleet.machines import check_machines, requirements, select_machines
+    from skipjack.report.fleet import conditions
 
     named = device_of(device, arch, units)
     with the_store() as store:
         machines = select_machines(
             store.registrations, names or (), named, disabled_too=bool(names)
         )
-        wish = wanted(store.labels, label or "")
+        wish = requirements(store.labels, label or "")
     found = check_machines(machines, wish, timeout_s=timeout, accept_new=accept_new_keys)
     conditions(found, json)
     bad = [one.machine.name for one in found if not one.ok]
     if bad:
         verb = "is" if len(bad) == 1 else "are"
         raise SkipjackError(
-            f"{len(bad)} of {numbered(len(found), 'machine')} {verb} not fit: {', '.join(bad)}"
+            f"{len(bad)} of {numbered(len(found), 'machine')} {verb} not ready: {', '.join(bad)}"
         )
 
 
@@ -218,7 +224,7 @@ def check(
     ),
 )
 def execute(
-    command: Annotated[str, typer.Argument(help="What the login shell there is given.")],
+    command: Annotated[str, typer.Argument(help="The command for the login shell.")],
     names: NamesOption = None,
     device: HasDeviceOption = None,
     arch: ArchOption = None,
@@ -226,13 +232,12 @@ def execute(
     timeout: TimeoutOption = 60.0,
     json: JsonOption = False,
 ) -> None:
-    """Run a command on all enabled machines at once, or on some; what each says as it says it."""
-    from skipjack.fleet.machines.selecting import select_machines
-    from skipjack.fleet.machines.ssh import run_everywhere
-    from skipjack.report.fleet.machines import render_answers, say_line
+    """Run a command on all enabled machines at once, or on some, and print output as it comes."""
+    from skipjack.fleet.machines import run_everywhere, select_machines
+    from skipjack.report.fleet import render_answers, say_line
 
     if not command.strip():
-        raise UsageError('the command is empty; write one, as skipjack machine exec "uptime"')
+        raise UsageError('the command is empty; write one, such as skipjack machine exec "uptime"')
     with the_store() as store:
         machines = select_machines(store.registrations, names or (), device_of(device, arch, units))
     observer = None if json else say_line
@@ -241,7 +246,7 @@ def execute(
     _complain(answers)
 
 
-def _complain(answers: list[Answer]) -> None:
+def _complain(answers: list[SshResult]) -> None:
     failed = [answer for answer in answers if not answer.ok]
     if not failed:
         return

@@ -1,31 +1,19 @@
-"""``skipjack loops``: loop nests as a game. One file for each command."""
+"""Commands of ``skipjack loops``: loop nests as a game."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-import typer
+from skipjack.lazy_names import lazy
 
-from skipjack.cli.loops import compare, dataset, evaluate, measure, play, search, show, train
-from skipjack.cli.options import examples
+if TYPE_CHECKING:
+    from skipjack.cli.loops.commands import app
 
-app = typer.Typer(
-    help="Loop nests as a game: datasets, searches, trained policies.",
-    epilog=examples(
-        "skipjack loops dataset --kind mm --dim-a 64:256:16,64:256:16 --dim-b 64:256:16,64:256:16 "
-        "-o mm64_256_16",
-        "skipjack loops show mm64_256_16:112x208x256 --actions split_4,down,swap_down --tree",
-        "skipjack loops search --dataset mm64_256_16 --size 5 --method beam --width 4 "
-        "--lookahead 2 --budget 200",
-        "skipjack loops train --dataset mm64_256_16 --total-steps 200000 --out RUN",
-        "skipjack loops play matmul:128x128x128",
-    ),
-    no_args_is_help=True,
-    rich_markup_mode=None,
+__all__ = [
+    "app",
+]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "commands": "app",
+    },
 )
-app.command("dataset", epilog=dataset.EXAMPLES)(dataset.dataset)
-app.command("show", epilog=show.EXAMPLES)(show.show)
-app.command("search", cls=search.Drawing, epilog=search.EXAMPLES)(search.search)
-app.command("measure", epilog=measure.EXAMPLES)(measure.measure)
-app.command("play", epilog=play.EXAMPLES)(play.play)
-app.command("train", epilog=train.EXAMPLES)(train.train)
-app.command("evaluate", cls=search.Drawing, epilog=evaluate.EXAMPLES)(evaluate.evaluate)
-app.command("compare", epilog=compare.EXAMPLES)(compare.compare)

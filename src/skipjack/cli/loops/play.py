@@ -1,4 +1,4 @@
-"""``skipjack loops play``: a person drives the cursor with the keyboard."""
+"""``skipjack loops play`` and ``loops show``: a nest and its schedule after some actions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skipjack.cli.loops.game import (
+from skipjack.cli.arguments import JsonOption, PluginOption, examples
+from skipjack.cli.loops.options import (
     GameProblemArgument,
     PresetOption,
     RatesOption,
@@ -18,15 +19,18 @@ from skipjack.cli.loops.game import (
     game_of,
     rating,
 )
-from skipjack.cli.options import PluginOption, examples
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from skipjack.core import Device, Problem
     from skipjack.learn.loops import GameState, LoopGame
     from skipjack.solvers.cpu.nest import Schedule
 
-EXAMPLES = examples(
+
+# ``skipjack loops play``: a loop nest is scheduled with the keyboard.
+
+PLAY_EXAMPLES = examples(
     "skipjack loops play matmul:128x128x128",
     "skipjack loops play matmul:128x128x128 --preset full --no-rates",
 )
@@ -38,12 +42,12 @@ _KEYS = {
 }
 """Actions by key; arrows are escape sequences."""
 _BEGUN = re.compile(r"\x1b(\[[0-9;]*)?")
-"""An escape sequence that is not at its end."""
+"""An incomplete escape sequence."""
 _SPLIT, _BACK, _QUIT = "s", "b", "q"
 _ENDS = (_QUIT, "\x04", "")
 _HELP = "arrows or k j: move   shift and arrows or K J: swap   s: split   {}b: back   q: quit"
 _MORE_HELP = "m: merge   u v a p t: marks   "
-"""Of the preset full."""
+"""For the preset full."""
 
 Rate = Callable[[Sequence["Schedule"]], list[float]]
 """GFLOP/s of schedules."""
@@ -59,7 +63,7 @@ def play(
 ) -> None:
     """Schedule a loop nest by hand: move the cursor, split, swap and mark loops, and see the rate.
 
-    Where standard input is not a terminal, it is read as one action per line.
+    If standard input is not a terminal, it is read as one action per line.
     """
     from skipjack import plugins
     from skipjack.learn.rates import rated_device
@@ -84,20 +88,20 @@ def play(
 
 
 class _Board:
-    """A game and the way to where it stands."""
+    """A game with its past states and actions."""
 
     def __init__(self, game: LoopGame, title: str, rate: Rate | None) -> None:
         self.game, self.title, self.rate = game, title, rate
         self.states, self.actions = [game.start()], list[str]()
-        self.said = ""
+        self.message = ""
 
     @property
     def state(self) -> GameState:
-        """Where it stands."""
+        """The current state."""
         return self.states[-1]
 
     def gflops(self, at: int = -1) -> float:
-        """The rate of a state; 0 where nothing is measured."""
+        """The rate of a state; 0 if nothing is measured."""
         return self.rate([self.game.built(self.states[at])])[0] if self.rate else 0.0
 
     def do(self, name: str) -> None:
@@ -107,21 +111,21 @@ class _Board:
         try:
             after = self.game.apply(self.state, self.game.number(name))
         except ScheduleError as error:
-            self.said = str(error)
+            self.message = str(error)
             return
         self.states.append(after)
         self.actions.append(name)
-        self.said = ""
+        self.message = ""
 
     def back(self) -> None:
-        """Take the last action back."""
+        """Undo the last action."""
         if self.actions:
             self.states.pop()
             self.actions.pop()
-            self.said = ""
+            self.message = ""
 
     def shown(self) -> RenderableType:
-        """The loops, what is legal, and what was done."""
+        """The loops, the legal actions, and the actions so far."""
         from rich.console import Group
         from rich.panel import Panel
         from rich.text import Text
@@ -144,8 +148,8 @@ class _Board:
         ]
         if self.rate:
             parts.insert(1, Text(f"rate      {_rate_text(self.gflops())}", style="bold green"))
-        if self.said:
-            parts.append(Text(self.said, style="red"))
+        if self.message:
+            parts.append(Text(self.message, style="red"))
         more = _MORE_HELP if "merge" in game.actions else ""
         parts.append(Text(_HELP.format(more), style="dim"))
         return Panel(Group(*parts), title=self.title)
@@ -160,18 +164,18 @@ def _by_lines(board: _Board) -> None:
                 board.back()
             else:
                 board.do(name)
-            if board.said:
-                typer.echo(f"{name}: {board.said}", err=True)
-                board.said = ""
+            if board.message:
+                typer.echo(f"{name}: {board.message}", err=True)
+                board.message = ""
 
 
 def _by_keys(board: _Board) -> None:
     from rich.live import Live
 
-    from skipjack.report.screen import out
+    from skipjack.report import out
 
     with (
-        suppress(KeyboardInterrupt),  # Ctrl-C quits, and what was played is shown
+        suppress(KeyboardInterrupt),  # Ctrl-C quits, and the game so far is shown
         _keys() as pressed,
         Live(board.shown(), console=out(), auto_refresh=False) as live,
     ):
@@ -179,10 +183,10 @@ def _by_keys(board: _Board) -> None:
             if key in _ENDS:
                 return
             if key == _SPLIT:
-                board.said = "split by which factor? digits, then Enter"
+                board.message = "split by which factor? type digits, then Enter"
                 live.update(board.shown(), refresh=True)
                 factor = _factor(pressed)
-                board.said = ""
+                board.message = ""
                 if factor:
                     board.do(f"split_{factor}")
             elif key == _BACK:
@@ -203,7 +207,7 @@ def _factor(pressed: Iterator[str]) -> str:
 
 @contextmanager
 def _keys() -> Iterator[Iterator[str]]:
-    """Keys as they are pressed; the terminal is as before in the end."""
+    """Keys as they are pressed; the terminal's mode is restored at the end."""
     import os
     import select
     import termios
@@ -227,6 +231,117 @@ def _keys() -> Iterator[Iterator[str]]:
 
 
 def _rate_text(gflops: float) -> str:
-    from skipjack.report.loops import rate_text
+    from skipjack.report import rate_text
 
     return rate_text(gflops, "GFLOP/s")
+
+
+# ``skipjack loops show``: a nest and its schedule after some actions.
+
+SHOW_EXAMPLES = examples(
+    "skipjack loops show matmul:128x128x128",
+    "skipjack loops show mm64_256_16:112x208x256 --actions split_4,down,swap_down --tree --rates",
+    "skipjack loops show matmul:128x128x128 --preset full --actions down,down,vectorize --code",
+)
+
+
+def show(
+    problem: GameProblemArgument = None,
+    bench: Annotated[
+        str | None, typer.Option("--bench", help="Another option to name the problem.")
+    ] = None,
+    actions: Annotated[
+        str, typer.Option(help="Actions to play, separated by commas: split_4,down,swap_down.")
+    ] = "",
+    preset: PresetOption = "looptune",
+    tree: Annotated[bool, typer.Option("--tree", help="Show the loops after each action.")] = False,
+    code: Annotated[
+        bool, typer.Option("--code", help="Show the LLVM IR that is compiled.")
+    ] = False,
+    rates: Annotated[bool, typer.Option("--rates", help="Show GFLOP/s after each action.")] = False,
+    rates_from: RatesOption = "live",
+    threads: ThreadsOption = 1,
+    plugin: PluginOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show the loops of a problem after some actions, the cursor, and the rates they reach.
+
+    Without --tree, only the final loops are shown.
+    """
+    from skipjack import plugins
+    from skipjack.learn.loops import parse_actions, play
+    from skipjack.learn.rates import rated_device
+    from skipjack.settings import load_settings
+
+    settings = load_settings(plugins=plugin)
+    plugins.load(settings.plugins)
+    device = rated_device(rates_from, None, threads)
+    chosen, game = game_of(problem or bench, preset, device)
+    numbers = parse_actions(actions, game)
+    states = [game.start(), *play(game, numbers)]
+    names = ["start", *(game.actions[number] for number in numbers)]
+    reached = None
+    if rates:
+        with rating(rates_from, chosen, device) as rate:
+            reached = rate([game.built(state) for state in states])
+    text = _code(chosen, game, states[-1], device) if code else None
+    records = _records(game, names, states, reached)
+    if json:
+        from skipjack.report import print_json
+
+        for record in records:
+            print_json("loops show", record)
+        if text is not None:
+            print_json("loops show", {"code": text})
+        return
+    typer.echo(f"{chosen.key}, preset {game.preset}")
+    for at, record in enumerate(records):
+        typer.echo(_line(at, record))
+        if tree or at + 1 == len(records):
+            typer.echo(_indented(str(record["tree"])))
+    if text is not None:
+        typer.echo(text)
+
+
+def _records(
+    game: LoopGame,
+    names: list[str],
+    states: list[GameState],
+    reached: list[float] | None,
+) -> list[dict[str, Any]]:
+    from skipjack.learn.loops import loop_tree
+
+    records: list[dict[str, Any]] = []
+    for at, (name, state) in enumerate(zip(names, states, strict=True)):
+        record: dict[str, Any] = {
+            "action": name,
+            "schedule": state.schedule.text(),
+            "built": game.built(state).text(),
+            "cursor": state.cursor,
+            "tree": loop_tree(game.nest, state.schedule, state.cursor),
+        }
+        if reached is not None:
+            record["gflops"] = round(reached[at], 3)
+        records.append(record)
+    return records
+
+
+def _line(at: int, record: dict[str, Any]) -> str:
+    from skipjack.report import rate_text
+
+    built = f", built as {record['built']}" if record["built"] != record["schedule"] else ""
+    reached = f"  {rate_text(record['gflops'], 'GFLOP/s')}" if "gflops" in record else ""
+    schedule = record["schedule"] or "no loops"
+    return f"{at:3d} {record['action']:<10} {schedule}{built}{reached}"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"      {line}" for line in text.splitlines())
+
+
+def _code(problem: Problem, game: LoopGame, state: GameState, device: Device) -> str:
+    from skipjack.core import Config
+    from skipjack.learn.loops import loop_solver
+
+    config = Config(schedule=game.built(state).text())
+    return loop_solver(problem).lower(problem, device, config).text

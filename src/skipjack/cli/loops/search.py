@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from skipjack.cli.loops.game import PresetOption, ThreadsOption, check_outputs, chosen_preset
-from skipjack.cli.options import JsonOption, PluginOption, examples
+from skipjack.cli.arguments import JsonOption, PluginOption, examples
+from skipjack.cli.loops.options import PresetOption, ThreadsOption, check_outputs, chosen_preset
 
 if TYPE_CHECKING:
-    from skipjack.core.device import Device
-    from skipjack.core.problem import Problem
+    from skipjack.core import Device, Problem
     from skipjack.learn.loops import LoopGame, Preset
     from skipjack.learn.rates import Rates
     from skipjack.learn.tree import Method, SearchBudget, SearchRun
@@ -31,9 +30,9 @@ ALL, EXHAUSTIVE, POLICY = "all", "exhaustive", "policy"
 
 
 def _drawable(path: Path | None) -> Path | None:
-    """The picture's file; one of another kind than SVG or DOT is refused before any work."""
+    """The graph's file; other formats than SVG and DOT are refused before any work."""
     if path is not None and path.suffix not in (".svg", ".dot"):
-        raise typer.BadParameter(f"graphs are drawn as .svg, or written as .dot, not as {path}")
+        raise typer.BadParameter(f"{path} does not end in .svg or .dot, the formats of graphs")
     return path
 
 
@@ -42,16 +41,16 @@ DebugOption = Annotated[
     typer.Option(
         "--debug",
         callback=_drawable,
-        help="Draw the searches (graph.svg), with a text for Graphviz beside it.",
+        help="Draw the searches as a graph (graph.svg), and write it for Graphviz, too.",
     ),
 ]
 
 
 class Drawing(TyperCommand):
-    """A command whose --debug need not name a file."""
+    """A command whose --debug may be given without a file."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """What was typed, with a name after --debug where none was."""
+        """Insert the default file after a --debug that has none."""
         for at, word in enumerate(args, 1):
             if word == "--debug" and (at == len(args) or args[at].startswith("-")):
                 args.insert(at, "graph.svg")
@@ -63,45 +62,54 @@ class Drawing(TyperCommand):
 def search(
     problems: Annotated[
         list[str] | None,
-        typer.Argument(help="Problems, as matmul:128x128x128, or of a dataset, as NAME:64x64x64."),
+        typer.Argument(help="Problems, such as matmul:128x128x128, or NAME:64x64x64 of a dataset."),
     ] = None,
     dataset: Annotated[str | None, typer.Option(help="A dataset to take problems from.")] = None,
     size: Annotated[
-        int | None, typer.Option(min=1, help="How many of its problems, the first ones (all).")
+        int | None, typer.Option(min=1, help="Use only its first SIZE problems (all).")
     ] = None,
-    split: Annotated[str, typer.Option(help="Which of its parts: test, train or all.")] = "test",
+    split: Annotated[str, typer.Option(help="Which part of it: test, train or all.")] = "test",
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="greedy, beam, beam_dfs, random, genetic, annealing, mcts, exhaustive, recipe, "
-            "policy, or all but exhaustive; repeat for more (beam)."
+            help="Search method: greedy, beam, beam_dfs, random, genetic, annealing, mcts, "
+            "exhaustive, recipe, policy, or all (but exhaustive); repeatable (beam)."
         ),
     ] = None,
     width: Annotated[
-        int | None, typer.Option(min=1, help="Of beams: schedules that are kept (4).")
+        int | None,
+        typer.Option(min=1, help="For beam searches: number of schedules that are kept (4)."),
     ] = None,
     lookahead: Annotated[
-        int | None, typer.Option(min=1, help="Of greedy and beams: actions looked ahead (1).")
+        int | None,
+        typer.Option(
+            min=1, help="For greedy and beam searches: number of actions to look ahead (1)."
+        ),
     ] = None,
     policy: Annotated[
         str | None,
         typer.Option(
-            help="Guides mcts, and is the method policy (shipped): a training run or a file."
+            help="The policy for the methods mcts and policy: a training run or file (shipped)."
         ),
     ] = None,
     budget: Annotated[
-        int, typer.Option(min=0, help="Most distinct schedules to measure; 0 for no limit.")
+        int,
+        typer.Option(
+            min=0, help="Maximum number of distinct schedules to measure; 0 for no limit."
+        ),
     ] = 200,
     episode_steps: Annotated[
         int | None,
-        typer.Option(min=1, help="Most actions from the start (10; 40 with the preset full)."),
+        typer.Option(
+            min=1, help="Maximum number of actions from the start (10; 40 with the preset full)."
+        ),
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(min=0.001, help="Most seconds for each search.")
+        float | None, typer.Option(min=0.001, help="Time limit for each search, in seconds.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the first run of each search.")] = 0,
     seeds: Annotated[
-        int, typer.Option(min=1, help="Runs of each search, each with the next seed.")
+        int, typer.Option(min=1, help="Number of runs of each search, with consecutive seeds.")
     ] = 1,
     preset: PresetOption = "looptune",
     threads: ThreadsOption = 1,
@@ -110,26 +118,26 @@ def search(
         typer.Option(
             "--rates",
             "--rates-from",
-            help="Where times are from: live, model, mixed:SHARE, or a file of tables.",
+            help="Source of times: live, model, mixed:SHARE, or a file of tables.",
         ),
     ] = "live",
     cold: Annotated[
-        bool, typer.Option("--cold", help="With live rates: use and keep no earlier times.")
+        bool, typer.Option("--cold", help="With live rates: neither use nor keep earlier times.")
     ] = False,
-    csv: Annotated[Path | None, typer.Option(help="Write every step as CSV.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write every step to this CSV file.")] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Write steps.csv and plots into this folder.")
+        Path | None, typer.Option(help="Write steps.csv and plots to this folder.")
     ] = None,
     debug: DebugOption = None,
     plugin: PluginOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Search for fast schedules by playing, and compare searches on equal budgets.
+    """Search for fast schedules by playing the game, and compare searches on equal budgets.
 
-    Ctrl-C ends with what was found. Times are kept: the same command again goes on from there.
+    Ctrl-C ends with the results so far. Times are kept, so the same command continues from there.
     """
     from skipjack import plugins
-    from skipjack.interrupt import watch_for_interrupt
+    from skipjack.interrupt import deferred_interrupt
     from skipjack.learn.loops import loop_game
     from skipjack.learn.rates import rated_device
     from skipjack.learn.tree import SearchBudget
@@ -147,7 +155,7 @@ def search(
     }
     check_outputs(csv, debug, folder=report)
     with ExitStack() as stack:
-        interrupt = stack.enter_context(watch_for_interrupt())
+        interrupt = stack.enter_context(deferred_interrupt())
         source = open_source(rates, device, cold, stack)
         every = range(seed, seed + seeds)
         runs = list(
@@ -163,8 +171,8 @@ def search(
     for run in runs:
         if run.search == EXHAUSTIVE and run.measured == limits.measurements:
             typer.echo(
-                f"skipjack: {run.problem}: the budget of {run.measured} ended before every state "
-                f"was seen; --budget 0 sets no limit",
+                f"skipjack: {run.problem}: the budget of {run.measured} was spent before every "
+                f"state was seen; --budget 0 sets no limit",
                 err=True,
             )
     if not any(run.best for run in runs):
@@ -178,12 +186,14 @@ def chosen_problems(
     from skipjack.learn.loops import find_problems
 
     if size is not None and dataset is None:
-        raise UsageError("--size is of a dataset; name one with --dataset")
+        raise UsageError("--size limits a dataset; name one with --dataset")
     found = [problem for text in texts for problem in find_problems(text, split)]
     if dataset is not None:
         found += find_problems(dataset, split)[:size]
     if not found:
-        raise UsageError("no problem given; write one as matmul:128x128x128, or --dataset NAME")
+        raise UsageError(
+            "no problem given; write one, such as matmul:128x128x128, or --dataset NAME"
+        )
     return list(dict.fromkeys(found))
 
 
@@ -211,7 +221,7 @@ def chosen_methods(
             made = [method_of(name, width=width, lookahead=lookahead, policy=guide)]
         found |= {each.name: each for each in made}
     if known is not None and not {*names} & {*POLICIES, ALL}:
-        raise UsageError(f"--policy is for the methods {' and '.join(POLICIES)}; leave it out")
+        raise UsageError(f"--policy is only for the methods {' and '.join(POLICIES)}; leave it out")
     return list(found.values())
 
 
@@ -220,7 +230,7 @@ def open_source(text: str, device: Device, cold: bool, stack: ExitStack) -> Rate
     from skipjack.learn.rates import LIVE, LiveRates, close_rates, open_rates
 
     if cold and text != LIVE:
-        raise UsageError(f"--cold is for live rates, not for {text}; leave it out")
+        raise UsageError(f"--cold is only for live rates, not for {text}; leave it out")
     rates: Rates = LiveRates(device, keep=False) if cold else open_rates(text, device)
     stack.callback(close_rates, rates)
     return rates
@@ -280,7 +290,7 @@ def _finish(
 
 
 def draw(runs: Sequence[SearchRun], games: dict[Problem, LoopGame], path: Path | None) -> None:
-    """Write the graph of searches, if a file for it is named."""
+    """Write the graph of the searches, if a file is given."""
     from skipjack.report.loops import search_graphs, write_graphs
 
     if path is not None:

@@ -1,8 +1,8 @@
 """Is the result right? As on the CPU, with arrays, guards and the comparison on the GPU.
 
-Where PyTorch is, the whole reference is computed on the GPU in float64 and results are judged
-there: only the verdict comes to the host. Elsewhere, and for the few operations that PyTorch has no
-words for, it is the host's reference.
+With PyTorch, the full reference is computed on the GPU in float64 and results are checked there:
+only the verdict is sent to the host. Without PyTorch, and for the few operations that it does not
+have, the reference is the host's.
 """
 
 from __future__ import annotations
@@ -13,12 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from skipjack.core.nest import Tensor
-from skipjack.core.problem import Problem
-from skipjack.execute.gpu.arrays import DeviceArrays
-from skipjack.execute.gpu.inputs import Inputs
-from skipjack.execute.gpu.torch_bridge import TorchBridge
-from skipjack.execute.gpu.torch_references import exact_output, exact_sums
+from skipjack.core import Problem, Tensor
+from skipjack.execute.gpu.arrays import DeviceArrays, Inputs
+from skipjack.execute.gpu.torch_bridge import TorchBridge, exact_output, exact_sums
 from skipjack.execute.verification import (
     Reference,
     Verdict,
@@ -27,18 +24,17 @@ from skipjack.execute.verification import (
     make_references,
     storage_of,
 )
-from skipjack.gpu.driver import Gpu, GpuError
-from skipjack.operations import get, outputs, tensors
-from skipjack.operations.bounds import ErrorTerms, error_terms, without_overflow
+from skipjack.gpu import Gpu, GpuError
+from skipjack.operations import ErrorTerms, error_terms, get, outputs, tensors, without_overflow
 
 log = logging.getLogger(__name__)
 
 _TINY = float(np.finfo(np.float32).tiny)
 _EXACT = 1e-9
-"""What computing may lose where nothing is lost; whole numbers are off by 1 at least."""
+"""The tolerance for sums of whole numbers, which are exact, or off by 1 at least."""
 _SECOND_SEED = 1
 _PIECE = 1 << 26
-"""Elements that are judged at a time."""
+"""Elements that are checked at a time."""
 
 
 class GpuChecker:
@@ -49,7 +45,7 @@ class GpuChecker:
     ) -> None:
         self._gpu, self._bridge, self.problem = gpu, bridge, problem
         self._outputs = {tensor.name: tensor for tensor in outputs(problem)}
-        # Memory first: drawing inputs that do not fit would take long.
+        # Allocate first: drawing inputs that do not fit would take long.
         self.arrays = DeviceArrays(gpu, problem, tensors(problem))
         try:
             self._pristine = DeviceArrays(gpu, problem, get(problem.operation).inputs(problem))
@@ -67,12 +63,12 @@ class GpuChecker:
             inputs = self._inputs.on_host
             exact = {name: array.astype(np.float64) for name, array in inputs.items()}
             self._references = make_references(problem, exact)
-        self._elsewhere: DeviceArrays | None = None
+        self._unaligned: DeviceArrays | None = None
         self._whole: _WholeNumbers | None = None
         self._looked_for_whole = False
 
     def whole_numbers(self) -> _WholeNumbers | None:
-        """The second check of products and convolutions, where PyTorch is and memory allows."""
+        """The second check of products and convolutions, if there is PyTorch and enough memory."""
         if not self._looked_for_whole:
             self._looked_for_whole = True
             if self._bridge and self._judged:
@@ -99,33 +95,33 @@ class GpuChecker:
         except GpuError as error:
             if not error.out_of_memory:
                 raise
-            log.info("the reference does not fit beside the arrays: %s", error)
+            log.info("the reference does not fit into memory with the arrays: %s", error)
             return None
 
-    def elsewhere(self, offset: int) -> DeviceArrays:
-        """Arrays that begin so many bytes behind an aligned address, as users' arrays may.
+    def unaligned(self, offset: int) -> DeviceArrays:
+        """Arrays that begin `offset` bytes behind an aligned address, as users' arrays may.
 
-        The aligned ones where memory holds no second set.
+        The aligned arrays if no second set fits into memory.
         """
-        if self._elsewhere is None:
+        if self._unaligned is None:
             try:
                 other = DeviceArrays(self._gpu, self.problem, tensors(self.problem), offset)
             except GpuError as error:
                 if not error.out_of_memory:
                     raise
-                log.info("arrays that are not aligned do not fit beside the others: %s", error)
+                log.info("unaligned arrays do not fit into memory with the others: %s", error)
                 return self.arrays
-            self._elsewhere = other
+            self._unaligned = other
             other.copy_from(self.arrays)
-        return self._elsewhere
+        return self._unaligned
 
     def prepare(self, arrays: DeviceArrays) -> None:
         """Poison the outputs before a run."""
         arrays.poison(list(self._outputs))
         self._gpu.synchronize()
 
-    def verdict(self, arrays: DeviceArrays, slack: float = 1.0) -> Verdict:
-        """Judge what a run left behind; `slack` is how many times the tolerance is allowed."""
+    def verdict(self, arrays: DeviceArrays, tolerance_factor: float = 1.0) -> Verdict:
+        """Check the arrays after a run; `tolerance_factor` multiplies the tolerance."""
         around = arrays.strayed()
         if around:
             return Verdict(False, f"wrote outside of {around}", stray=True)
@@ -134,11 +130,11 @@ class GpuChecker:
             self._inputs.write(self._gpu, arrays)
             return Verdict(False, f"changed its input {changed}")
         if self._judged is not None:
-            return self._judged.verdict(arrays, slack)
+            return self._judged.verdict(arrays, tolerance_factor)
         worst = 0.0
         for name, reference in self._references.items():
             result = arrays.download(name, storage_of(self.problem, self._outputs[name]))
-            verdict = reference.compare(result, slack)
+            verdict = reference.compare(result, tolerance_factor)
             if not verdict.right:
                 where = f"{name}: " if len(self._outputs) > 1 else ""
                 return replace(verdict, reason=where + verdict.reason)
@@ -146,7 +142,7 @@ class GpuChecker:
         return Verdict(True, error=worst)
 
     def output_digest(self) -> str:
-        """Of what a run left in the outputs, as on the CPU."""
+        """The digest of the outputs after a run, as on the CPU."""
         return digest_of_outputs(
             {
                 name: self.arrays.download(name, storage_of(self.problem, tensor))
@@ -155,7 +151,7 @@ class GpuChecker:
         )
 
     def _changed(self, arrays: DeviceArrays) -> str:
-        """The first input that is not what it was."""
+        """The first input that was changed; empty if none was."""
         for name in self._inputs.names:
             if not self._same(arrays, name):
                 return name
@@ -171,9 +167,9 @@ class GpuChecker:
         return arrays.raw(name).tobytes() == self._inputs.on_host[name].tobytes()
 
     def free(self) -> None:
-        """Give all memory back."""
+        """Free all memory."""
         whole = self._whole.arrays if self._whole else None
-        for arrays in (self.arrays, self._pristine, self._elsewhere, whole):
+        for arrays in (self.arrays, self._pristine, self._unaligned, whole):
             if arrays is not None:
                 arrays.free()
         self._judged = self._whole = None
@@ -182,10 +178,10 @@ class GpuChecker:
 
 
 class _WholeNumbers:
-    """Products and convolutions of -1, 0 and 1: their sums are exact, and a lost term shows.
+    """Products and convolutions of -1, 0 and 1: their sums are exact, so a missing term is found.
 
-    With random inputs the bound grows with the length of a sum, and a kernel that leaves a few
-    terms of a long one out stays within it.
+    With random inputs the bound grows with the length of a sum, and a kernel that leaves out a few
+    terms of a long sum stays within it.
     """
 
     def __init__(self, arrays: DeviceArrays, judge_: _OnGpu) -> None:
@@ -193,7 +189,7 @@ class _WholeNumbers:
 
     @classmethod
     def make(cls, gpu: Gpu, problem: Problem, bridge: TorchBridge) -> _WholeNumbers | None:
-        """None for what is no plain sum, and where there is too little memory."""
+        """None for operations that are not plain sums, and if there is too little memory."""
         out = get(problem.operation).output(problem)
         arrays: DeviceArrays | None = None
         try:
@@ -211,13 +207,13 @@ class _WholeNumbers:
         except GpuError as error:
             if not error.out_of_memory:
                 raise
-            log.info("there is no memory for a second check: %s", error)
+            log.info("too little memory for a second check: %s", error)
         if arrays is not None:
             arrays.free()
         return None
 
     def verdict(self) -> Verdict:
-        """Of a run on the arrays."""
+        """Check the arrays after a run."""
         found = self._judge.verdict(self.arrays, 1.0)
         if found.right:
             return found
@@ -225,7 +221,7 @@ class _WholeNumbers:
 
 
 class _OnGpu:
-    """A result compared where it is. What is not plainly right goes to the host to be explained."""
+    """Compares results on the GPU. A wrong result is explained on the host."""
 
     def __init__(
         self,
@@ -236,45 +232,45 @@ class _OnGpu:
         reference: Any,
         magnitude: Any | None,
     ) -> None:
-        """Without a magnitude it is 1 everywhere."""
+        """Without a magnitude, it is 1 for all elements."""
         self._bridge, self._tensor = bridge, tensor
         self._storage, self._terms = storage, terms
         self._reference = reference.reshape(-1).contiguous()
         self._magnitude = None if magnitude is None else magnitude.reshape(-1).contiguous()
 
-    def verdict(self, arrays: DeviceArrays, slack: float) -> Verdict:
+    def verdict(self, arrays: DeviceArrays, tolerance_factor: float) -> Verdict:
         with self._bridge.working():
             result = self._bridge.tensors(arrays)[self._tensor.name].reshape(-1)
             worst = max(
-                self._worst(slice(at, at + _PIECE), result, slack)
+                self._worst(slice(at, at + _PIECE), result, tolerance_factor)
                 for at in range(0, result.numel(), _PIECE)
             )
         if worst <= 1.0:
             return Verdict(True, error=worst)
-        return self._explained(arrays, slack)
+        return self._explained(arrays, tolerance_factor)
 
-    def _worst(self, piece: slice, result: Any, slack: float) -> float:
-        """The largest error in units of its bound; infinite where something is not a number."""
+    def _worst(self, piece: slice, result: Any, tolerance_factor: float) -> float:
+        """The largest error in units of its bound; infinite if an element is not a number."""
         reference = self._reference[piece]
         terms = self._terms
         if self._magnitude is None:
             bound = self._bridge.torch.full_like(reference, terms.computing)
         else:
-            bound = self._magnitude[piece].clamp(min=_TINY).mul_(terms.computing * slack)
+            bound = self._magnitude[piece].clamp(min=_TINY).mul_(terms.computing * tolerance_factor)
         if terms.rounds:
             bound += reference.abs().mul_(terms.storing).add_(terms.least)
         error = result[piece].double().sub_(reference).abs_().div_(bound)
         worst = float(error.max())
         return worst if worst == worst else float("inf")
 
-    def _explained(self, arrays: DeviceArrays, slack: float) -> Verdict:
+    def _explained(self, arrays: DeviceArrays, tolerance_factor: float) -> Verdict:
         shape = self._tensor.shape
         reference = self._reference.cpu().numpy().reshape(shape)
         if self._magnitude is None:
             magnitude = np.ones(shape)
         else:
             magnitude = self._magnitude.cpu().numpy().reshape(shape)
-        bound = self._terms.bound(reference, magnitude, slack)
+        bound = self._terms.bound(reference, magnitude, tolerance_factor)
         result = arrays.download(self._tensor.name, self._storage).astype(np.float64)
         if self._terms.rounds:
             result = without_overflow(result, reference, bound, self._storage)

@@ -1,7 +1,7 @@
-"""The side of a run session that holds kernels on a GPU: load, verify, time, unload.
+"""The run worker of a GPU, which holds the kernels of a run session: load, verify, time, unload.
 
-It speaks as `skipjack.execute.run_worker` does. A kernel that faults takes the GPU's context with
-it, so that nothing more can be done in this process: it says so and ends itself.
+It answers the same requests as `skipjack.execute.cpu.worker`. A kernel that faults destroys the
+GPU's context, so that nothing more can be done in this process: it reports that and ends.
 """
 
 from __future__ import annotations
@@ -17,50 +17,43 @@ import numpy as np
 from skipjack import plugins
 from skipjack.errors import SkipjackError
 from skipjack.execute import wire
-from skipjack.execute.announcement import NOTHING, Announcement
-from skipjack.execute.disturbance import Watch
+from skipjack.execute.cpu import ThreadCounters, peaks_to_json
 from skipjack.execute.gpu.arrays import DeviceArrays, rotating_sets
 from skipjack.execute.gpu.checking import GpuChecker
 from skipjack.execute.gpu.kernel import LoadedKernel, checked_artifact
-from skipjack.execute.gpu.peaks import measure
-from skipjack.execute.gpu.timing import GpuTimer, Recorded, Stopwatch, Timeable
+from skipjack.execute.gpu.timing import GpuTimer, Recorded, Stopwatch, Timeable, measure
 from skipjack.execute.gpu.torch_bridge import TorchBridge, TorchKernel
-from skipjack.execute.peaks import peaks_to_json
-from skipjack.execute.serving import answer_all, plain_refusal
 from skipjack.execute.verification import Verdict
-from skipjack.gpu.driver import GpuError
-from skipjack.gpu.fitting import check_fit
-from skipjack.gpu.opening import find_gpu
-from skipjack.gpu.plan import from_slots
+from skipjack.execute.wire import NO_KERNEL, CrashMarker, answer_all, plain_error
+from skipjack.gpu import GpuError, check_fit, find_gpu, from_slots
 from skipjack.operations import parse
-from skipjack.solvers import find_solver
-from skipjack.solvers.solver import GpuVendorSolver
+from skipjack.solvers import GpuVendorSolver, find_solver
 
 log = logging.getLogger(__name__)
 
 _FAULTED = 3
 """Exit code after a fault."""
 _UNALIGNED = 16
-"""Users' arrays are aligned to this at least, and kernels are built for it."""
+"""The least alignment of users' arrays, for which kernels are built."""
 
 
 def serve(requests: BinaryIO, answers: BinaryIO, announce: int | None, gpu: str) -> None:
     """Answer requests until the pipe closes or the GPU's context is lost."""
     plugins.load_from_environment()
-    page = Announcement(announce)
+    marker = CrashMarker(announce)
     try:
-        worker = _Worker(page, gpu)
+        worker = _Worker(marker, gpu)
     except SkipjackError as error:
         wire.send(answers, {"error": str(error)})
         return
-    for answer in answer_all(requests, answers, page, worker, _refusal):
+    for answer in answer_all(requests, answers, marker, worker, _refusal):
         if answer.get("fault"):
-            os._exit(_FAULTED)  # whatever is cleaned up at a usual end would only fail again
+            os._exit(_FAULTED)  # the cleanup of a usual exit would only fail again
 
 
 def _refusal(error: Exception, kernel: int) -> dict[str, Any]:
     if not isinstance(error, GpuError):
-        return plain_refusal(error, kernel)
+        return plain_error(error, kernel)
     about = {"fault": error.fault, "out_of_memory": error.out_of_memory}
     return {"error": str(error)[:500], "kernel": kernel, **about}
 
@@ -70,7 +63,7 @@ class _Held:
     """A kernel in this process."""
 
     on: Callable[[DeviceArrays], Callable[[], object]]
-    """Binds it to a set of arrays; what comes of that queues one call."""
+    """Binds it to a set of arrays; returns a function that queues one call."""
     timeable: Callable[[list[DeviceArrays]], Timeable]
     alignment: int = 1
     loaded: LoadedKernel | None = None
@@ -84,29 +77,29 @@ class _Held:
 
 
 class _Worker:
-    def __init__(self, page: Announcement, name: str) -> None:
+    def __init__(self, marker: CrashMarker, name: str) -> None:
         driver, index, _ = find_gpu(name)
         self._version = driver.version()
         self._gpu = driver.open(index)
-        self._page = page
+        self._marker = marker
         self._timer = GpuTimer(self._gpu)
         self._bridge: TorchBridge | None = None
         self._looked_for_torch = False
         self._checker: GpuChecker | None = None
         self._sets: list[DeviceArrays] = []
         self._cold, self._eager = True, False
-        self._watch = Watch(None)
+        self._counters = ThreadCounters(None)
         self._kernels: dict[int, _Held] = {}
 
     def _torch(self) -> TorchBridge | None:
-        """Loaded when it is first needed: that takes seconds."""
+        """PyTorch, which is loaded when it is first needed, since that takes seconds."""
         if not self._looked_for_torch:
             self._bridge = TorchBridge.load(self._gpu)
             self._looked_for_torch = True
         return self._bridge
 
     def prepare(self, message: wire.Message) -> dict[str, Any]:
-        """Make arrays and the reference of a problem; drops all kernels of the one before."""
+        """Make the arrays and the reference of a problem; drops the kernels of the previous one."""
         problem = parse(message.body["problem"])
         self._cold, self._eager = bool(message.body["cold"]), bool(message.body["eager"])
         for held in self._kernels.values():
@@ -126,11 +119,11 @@ class _Worker:
         self._sets = []
 
     def load(self, message: wire.Message) -> dict[str, Any]:
-        """Load an artifact whose digest was promised; Triton has no part in it."""
+        """Load an artifact after checking its digest, without Triton."""
         body, (data,) = message.body, message.blobs
         artifact = checked_artifact(data, body["digest"], body["abi"], self._gpu.device.arch)
         check_fit(artifact, self._gpu.device, self._version)
-        self._page.announce(body["kernel"])
+        self._marker.announce(body["kernel"])
         loaded = LoadedKernel(self._gpu, artifact, from_slots(body["slots"]))
         gpu = self._gpu
         self._kernels[body["kernel"]] = _Held(
@@ -146,9 +139,9 @@ class _Worker:
         body = message.body
         solver, bridge = find_solver(body["solver"]), self._torch()
         if not isinstance(solver, GpuVendorSolver):
-            return {"error": f"{solver.name} is no vendor's library for GPUs"}
+            return {"error": f"{solver.name} is not a vendor's library for GPUs"}
         if bridge is None:
-            return {"error": f"{solver.name} needs PyTorch that can use this GPU"}
+            return {"error": f"{solver.name} needs a PyTorch that can use this GPU"}
         problem, library = self._ready().problem, solver
 
         def on(arrays: DeviceArrays) -> Callable[[], object]:
@@ -164,8 +157,8 @@ class _Worker:
 
             return queue
 
-        self._page.announce(body["kernel"])
-        checked(self._ready().arrays)()  # libraries load code and choose at the first call
+        self._marker.announce(body["kernel"])
+        checked(self._ready().arrays)()  # libraries load and select kernels at the first call
         self._gpu.synchronize()
         self._kernels[body["kernel"]] = _Held(
             checked, lambda sets: TorchKernel(bridge, [on(arrays) for arrays in sets])
@@ -178,17 +171,17 @@ class _Worker:
         return self._checker
 
     def verify(self, message: wire.Message) -> dict[str, Any]:
-        """Run once on guarded arrays and judge the result."""
+        """Run once on guarded arrays and check the result."""
         kernel = message.body["kernel"]
         checker, held = self._ready(), self._kernels[kernel]
         arrays = checker.arrays
         if message.body["elsewhere"] and _UNALIGNED % held.alignment == 0:
-            arrays = checker.elsewhere(_UNALIGNED)
+            arrays = checker.unaligned(_UNALIGNED)
         call_ns = self._run_once(kernel, arrays)
-        slack = message.body["slack"]
-        verdict = checker.verdict(arrays, slack)
-        if verdict.right and not message.body["elsewhere"] and slack == 1.0:
-            verdict = self._count(kernel, verdict)
+        tolerance_factor = message.body["slack"]
+        verdict = checker.verdict(arrays, tolerance_factor)
+        if verdict.right and not message.body["elsewhere"] and tolerance_factor == 1.0:
+            verdict = self._checked_on_whole_numbers(kernel, verdict)
         return {
             "call_ns": call_ns,
             "right": verdict.right,
@@ -198,7 +191,7 @@ class _Worker:
         }
 
     def output(self, message: wire.Message) -> dict[str, Any]:
-        """The digest of what a kernel writes; none if that differs from call to call."""
+        """The digest of a kernel's output; empty if the output differs from call to call."""
         checker, digests = self._ready(), set()
         for _ in range(2):
             self._run_once(message.body["kernel"], checker.arrays)
@@ -206,19 +199,19 @@ class _Worker:
         return {"digest": digests.pop() if len(digests) == 1 else ""}
 
     def _run_once(self, kernel: int, arrays: DeviceArrays) -> float:
-        """On outputs and scratch memory that hold nothing of use; gives nanoseconds."""
+        """Run a kernel on poisoned outputs and scratch memory; returns nanoseconds."""
         held = self._kernels[kernel]
-        self._page.announce(kernel)
+        self._marker.announce(kernel)
         call = held.on(arrays)
         if held.loaded:
             held.loaded.poison()
         self._ready().prepare(arrays)
         call_ns = float(self._timer.times(call, 1)[0])
-        self._page.announce(NOTHING)
+        self._marker.announce(NO_KERNEL)
         return call_ns
 
-    def _count(self, kernel: int, verdict: Verdict) -> Verdict:
-        """A right result once more, on inputs whose sums are exact: that no term is lost."""
+    def _checked_on_whole_numbers(self, kernel: int, verdict: Verdict) -> Verdict:
+        """Check a right result again, on inputs whose sums are exact: no term may be missing."""
         whole = self._ready().whole_numbers()
         if whole is None:
             return verdict
@@ -234,11 +227,11 @@ class _Worker:
         return {}
 
     def peaks(self, message: wire.Message) -> dict[str, Any]:
-        """What this GPU can do at most."""
+        """The peaks of this GPU."""
         return peaks_to_json(measure(self._gpu, self._timer, self._torch()))
 
     def time(self, message: wire.Message) -> dict[str, Any]:
-        """Time kernels in interleaved blocks, a sentinel between the rounds."""
+        """Time kernels in interleaved blocks, with a sentinel between the rounds."""
         body = message.body
         kernels: list[int] = body["kernels"]
         self._timer.warm_up()
@@ -252,22 +245,22 @@ class _Worker:
     def _calibrate(self, kernel: int, sample_ns: int) -> None:
         held = self._kernels[kernel]
         if held.stopwatch is None:
-            self._page.announce(kernel)
+            self._marker.announce(kernel)
             timeable = held.timeable(self._sets)
             held.stopwatch = Stopwatch(
                 *(self._timer, timeable, sample_ns), eager=self._eager, hot=not self._cold
             )
-            self._page.announce(NOTHING)
+            self._marker.announce(NO_KERNEL)
 
     def _rounds(self, kernels: list[int], count: int, samples: int) -> list[dict[str, Any]]:
         blocks: list[dict[str, Any]] = []
-        before = self._timer.beat()
+        before = self._timer.time_sentinel()
         for round_ in range(count):
-            # Rotating the order keeps a neighbour's after-effects from hitting always the same one.
+            # Rotate the order, so that a kernel does not always suffer from the same predecessor.
             start = round_ % len(kernels)
             for kernel in [*kernels[start:], *kernels[:start]]:
                 blocks.append(self._block(kernel, round_, samples))
-            after = self._timer.beat()
+            after = self._timer.time_sentinel()
             for block in blocks[-len(kernels) :]:
                 block["sentinel_ns"] = [before, after]
             before = after
@@ -276,12 +269,12 @@ class _Worker:
     def _block(self, kernel: int, round_: int, samples: int) -> dict[str, Any]:
         stopwatch = self._kernels[kernel].stopwatch
         assert stopwatch is not None, "calibrated before"
-        self._page.announce(kernel)
-        switches = self._watch.switches()
+        self._marker.announce(kernel)
+        switches = self._counters.switches()
         times = stopwatch.sample(samples)
-        # What the host does counts where it launches one by one.
-        disturbed = self._eager and self._watch.switches() != switches
-        self._page.announce(NOTHING)
+        # The host's time only counts if calls are launched one by one.
+        disturbed = self._eager and self._counters.switches() != switches
+        self._marker.announce(NO_KERNEL)
         return {
             "kernel": kernel,
             "round": round_,

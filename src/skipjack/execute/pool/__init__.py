@@ -1,20 +1,36 @@
-"""Tasks for worker processes: one queue, and every task comes back once, done or lost.
-
-`PoolState` decides and touches no process; `WorkerPool` has the processes and does as it says.
-Build workers, the local engine's workers and forked children are all workers of such a pool.
+"""A queue of tasks for worker processes, and the workers that build: every task comes back once,
+done or lost.
 """
 
-from skipjack.execute.pool.forking import ForkedWorker
-from skipjack.execute.pool.state import Cause, NotStarting, PoolRules, TaskLost
-from skipjack.execute.pool.worker_pool import TaskCodec, TaskDone, WorkerPool
+from typing import TYPE_CHECKING
+
+from skipjack.lazy_names import lazy
+
+if TYPE_CHECKING:
+    from skipjack.execute import ForkedWorker
+    from skipjack.execute.pool.builds import Build, BuildPool
+    from skipjack.execute.pool.state import Cause, NotStarting, PoolLimits, TaskLost
+    from skipjack.execute.pool.worker_pool import TaskCodec, TaskDone, WorkerPool
 
 __all__ = [
+    "Build",
+    "BuildPool",
     "Cause",
     "ForkedWorker",
     "NotStarting",
-    "PoolRules",
+    "PoolLimits",
     "TaskCodec",
     "TaskDone",
     "TaskLost",
     "WorkerPool",
 ]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "skipjack.execute": "ForkedWorker",
+        "builds": "Build BuildPool",
+        "state": "Cause NotStarting PoolLimits TaskLost",
+        "worker_pool": "TaskCodec TaskDone WorkerPool",
+    },
+)

@@ -1,9 +1,9 @@
-"""What a pool of workers does next: a state machine without processes, pipes or clocks.
+"""The state machine of a pool of workers, without processes, pipes or clocks.
 
-Each event is a method that takes the time at which it happened. `decide` then gives the
+Each event is a method that takes the time at which it happened. `decide` then returns the
 instructions that follow: start a worker, send it tasks, end it, report a task as lost. A worker
-answers in the order of its tasks, so the first task without an answer is its current one: that task
-is to blame when the worker dies.
+answers in the order of its tasks, so the first task without an answer is its current one, which is
+lost if the worker dies.
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ class Cause(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class PoolRules:
-    """The numbers of a pool."""
+class PoolLimits:
+    """The limits of a pool."""
 
     ahead: int = 0
-    """Tasks that a worker is sent beyond its current one, so that it need not wait for us."""
+    """Tasks that are sent to a worker beyond its current one, so that it need not wait."""
     quick_ahead: int = 0
-    """The same where its last task was quick, if that is more."""
+    """The same after a quick task, if that is more."""
     quick_s: float = 0.01
     task_s: float = math.inf
-    """What one task may take."""
+    """The time that one task may take."""
     silence_s: float = math.inf
-    """A worker that says nothing for so long is ended. For workers that send signs of life."""
+    """A worker that sends nothing for this long is ended. For workers with a heartbeat."""
     start_s: float = 60.0
-    """What a worker may take until it is ready."""
+    """The time that a worker may take to start."""
     second_chance: bool = False
-    """Whether a task is tried once more, alone, if its worker was ended from outside.
+    """Whether a task is tried once more, alone, if its worker was killed from outside.
 
     Once may be an accident; a task that takes all memory has its worker killed twice.
     """
     most_failed_starts: int = 3
-    """In a row, in one slot; then the slot pauses."""
+    """Failed starts in a row after which a slot pauses."""
     pause_s: float = 10.0
     on_demand: bool = False
-    """Whether workers are started for waiting tasks only, and not ahead of them."""
+    """Whether workers are only started when tasks are waiting."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartWorker:
-    """Start a worker in a slot that has none."""
+    """Start a worker in an empty slot."""
 
     slot: str
 
@@ -73,7 +73,7 @@ class SendTasks(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class EndWorker:
-    """End the worker now; the state counts it as gone already."""
+    """End the worker now; in the state it has already ended."""
 
     slot: str
 
@@ -86,13 +86,13 @@ class TaskLost(Generic[T]):
     task: T
     cause: Cause
     how: str
-    """What became of the worker, as a predicate: ``ended by SIGSEGV``."""
+    """What happened to the worker, as a predicate: ``ended by SIGSEGV``."""
     seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class NotStarting:
-    """A slot where workers do not start; it is tried again after a pause."""
+    """A slot in which workers do not start; it is tried again after a pause."""
 
     slot: str
     how: str
@@ -110,10 +110,10 @@ class _Phase(Enum):
 @dataclass(slots=True)
 class _Entry(Generic[T]):
     age: int
-    """A task that returns to the queue is at its front again."""
+    """The order of submission: a task that returns to the queue is at its front again."""
     task: T
     slot: str
-    """The one that must do it; empty if any may."""
+    """The slot that must do the task; empty if any may."""
     cancelled: bool = False
     retried: bool = False
 
@@ -125,9 +125,9 @@ class _Entry(Generic[T]):
 class _Slot(Generic[T]):
     name: str
     queue: list[_Entry[T]] = field(default_factory=list)
-    """A heap of the tasks for this slot alone."""
+    """A heap of the tasks for this slot only."""
     sent: deque[_Entry[T]] = field(default_factory=deque)
-    """The first is the current one, or answered without our having read the answer."""
+    """Tasks without an answer; the first is the current one."""
     phase: _Phase = _Phase.DOWN
     began: float = 0.0
     heard: float | None = None
@@ -140,8 +140,8 @@ class _Slot(Generic[T]):
 class PoolState(Generic[T]):
     """The tasks and workers of a pool. A slot has one worker at a time, or none."""
 
-    def __init__(self, slots: Iterable[str], rules: PoolRules) -> None:
-        self.rules = rules
+    def __init__(self, slots: Iterable[str], limits: PoolLimits) -> None:
+        self.limits = limits
         self._slots: dict[str, _Slot[T]] = {name: _Slot(name) for name in slots}
         self._shared: list[_Entry[T]] = []
         """A heap of the tasks for any slot."""
@@ -155,7 +155,7 @@ class PoolState(Generic[T]):
         self._queue(_Entry(next(self._ages), task, slot))
 
     def withdraw(self) -> list[T]:
-        """Take back what no worker was sent."""
+        """Take back the tasks that were not sent to a worker, and return them."""
         queues = [self._shared, *(slot.queue for slot in self._slots.values())]
         taken = [entry.task for queue in queues for entry in sorted(queue)]
         for queue in queues:
@@ -165,7 +165,7 @@ class PoolState(Generic[T]):
     def cancel(self, unwanted: Callable[[T], bool]) -> None:
         """Forget tasks; a worker whose current task is one of them is ended.
 
-        Nothing more is reported of them, whether they were lost before or are answered later.
+        They are not reported anymore, even if they were lost before or are answered later.
         """
         self._shared = _without(self._shared, unwanted)
         self._out = [o for o in self._out if not isinstance(o, TaskLost) or not unwanted(o.task)]
@@ -176,7 +176,7 @@ class PoolState(Generic[T]):
 
     @property
     def pending(self) -> int:
-        """Tasks that were submitted and have not come back."""
+        """Tasks that were submitted and not yet returned."""
         sent = (entry for slot in self._slots.values() for entry in slot.sent)
         waiting = sum(len(slot.queue) for slot in self._slots.values())
         return len(self._shared) + waiting + sum(not entry.cancelled for entry in sent)
@@ -184,42 +184,42 @@ class PoolState(Generic[T]):
     # Events of workers
 
     def ready(self, slot: str, now: float) -> None:
-        """The worker takes tasks."""
+        """The worker is ready for tasks."""
         here = self._slots[slot]
         here.phase, here.heard, here.failed_starts = _Phase.READY, now, 0
 
     def heard(self, slot: str, now: float) -> None:
-        """The worker said something, whatever it was."""
+        """The worker sent something."""
         self._slots[slot].heard = now
 
     def current(self, slot: str) -> T:
         """The task that the next answer is for; `ValueError` if there is none."""
         here = self._slots[slot]
         if not here.sent:
-            raise ValueError("an answer to no task")
+            raise ValueError("an answer without a task")
         return here.sent[0].task
 
     def answered(self, slot: str, now: float, seconds: float) -> bool:
-        """The current task is done and took so long; False if it was cancelled meanwhile."""
+        """The current task is done and took this long; returns False if it was cancelled."""
         here = self._slots[slot]
         entry = here.sent.popleft()
-        here.first_since, here.quick = now, seconds < self.rules.quick_s
+        here.first_since, here.quick = now, seconds < self.limits.quick_s
         return not entry.cancelled
 
     def refused(self, slot: str, count: int) -> None:
-        """The worker took nothing of the last so many tasks: they wait again."""
+        """The worker received none of the last `count` tasks: they wait again."""
         here = self._slots[slot]
         for _ in range(count):
             self._queue(here.sent.pop())
 
     def interrupted(self, slot: str) -> None:
-        """The worker was ended for a reason of ours: no task is to blame."""
+        """The worker was ended by us, not by a task."""
         self._vacate(self._slots[slot])
 
     def died(self, slot: str, now: float, how: str, *, from_outside: bool = False) -> None:
-        """The worker is gone, also one that never started."""
+        """The worker has died, or never started."""
         here = self._slots[slot]
-        may_retry = from_outside and self.rules.second_chance
+        may_retry = from_outside and self.limits.second_chance
         if may_retry and here.sent and not here.sent[0].retried:
             here.sent[0].retried = True
             self._vacate(here)
@@ -227,40 +227,40 @@ class PoolState(Generic[T]):
             self._lose_worker(here, now, Cause.CRASHED, how)
 
     def expire(self, now: float, heard: Collection[str] = ()) -> None:
-        """Give up workers that are late or silent.
+        """End workers that are late or silent.
 
-        Call it after what workers said was read, and name those who just said something: more of
-        their answer may be in the pipe, and a caller who was busy must not blame them for it.
+        Call it after reading from the workers, and pass those that sent something in `heard`: more
+        of their answer may still be in the pipe, so that they are not late.
         """
         for slot in self._slots.values():
             if slot.name not in heard:
                 self._check_time(slot, now)
 
-    def excuse(self, seconds: float) -> None:
-        """The pool itself did not listen for so long: that was not the workers' silence."""
+    def add_idle_time(self, seconds: float) -> None:
+        """The pool did not listen for this long, which does not count as the workers' silence."""
         for slot in self._slots.values():
             if slot.heard is not None:
                 slot.heard += seconds
 
     def is_ready(self, slot: str) -> bool:
-        """Whether the worker takes tasks."""
+        """Whether the worker is ready for tasks."""
         return self._slots[slot].phase is _Phase.READY
 
     @property
     def quick(self) -> bool:
-        """Whether a worker will be done with more in a moment."""
+        """Whether a worker will soon be done with more tasks."""
         return any(slot.quick and slot.sent for slot in self._slots.values())
 
     # Decisions
 
     def decide(self, now: float) -> list[Instruction[T]]:
-        """What follows from the events so far, in the order in which it is to be done."""
+        """The instructions that follow from the events so far, in order."""
         for slot in self._slots.values():
             if slot.sent and slot.sent[0].cancelled:
                 self._out.append(EndWorker(slot.name))
                 self._vacate(slot)
         for slot in self._slots.values():
-            wanted = not self.rules.on_demand or slot.queue or self._shared
+            wanted = not self.limits.on_demand or slot.queue or self._shared
             if slot.phase is _Phase.DOWN and now >= slot.paused_until and wanted:
                 slot.phase, slot.began = _Phase.STARTING, now
                 self._out.append(StartWorker(slot.name))
@@ -269,23 +269,23 @@ class PoolState(Generic[T]):
         return out
 
     def _check_time(self, slot: _Slot[T], now: float) -> None:
-        rules = self.rules
+        limits = self.limits
         if slot.phase is _Phase.DOWN:
             return
-        if slot.phase is _Phase.STARTING and now - slot.began > rules.start_s:
-            cause, how = Cause.CRASHED, f"was not ready within {rules.start_s:g} s"
-        elif slot.sent and now - slot.first_since > rules.task_s:
-            cause, how = Cause.TIMED_OUT, f"took longer than {rules.task_s:g} s"
-        elif slot.heard is not None and now - slot.heard > rules.silence_s:
+        if slot.phase is _Phase.STARTING and now - slot.began > limits.start_s:
+            cause, how = Cause.CRASHED, f"was not ready within {limits.start_s:g} s"
+        elif slot.sent and now - slot.first_since > limits.task_s:
+            cause, how = Cause.TIMED_OUT, f"took longer than {limits.task_s:g} s"
+        elif slot.heard is not None and now - slot.heard > limits.silence_s:
             cause = Cause.SILENT
-            how = f"gave no sign of life for {rules.silence_s:g} s and was ended"
+            how = f"gave no sign of life for {limits.silence_s:g} s and was ended"
         else:
             return
         self._out.append(EndWorker(slot.name))
         self._lose_worker(slot, now, cause, how)
 
     def _feed(self, now: float) -> None:
-        """Send to all workers equally many: the last tasks should not wait behind each other."""
+        """Send the same number to all workers, so that the last tasks run at the same time."""
         given: dict[str, list[T]] = {}
         with_room = [
             slot
@@ -309,11 +309,11 @@ class PoolState(Generic[T]):
     def _room(self, slot: _Slot[T]) -> int:
         if slot.sent and slot.sent[-1].retried:
             return 0
-        ahead = max(self.rules.ahead, self.rules.quick_ahead if slot.quick else 0)
+        ahead = max(self.limits.ahead, self.limits.quick_ahead if slot.quick else 0)
         return max(0, 1 + ahead - len(slot.sent))
 
     def _next(self, slot: _Slot[T]) -> _Entry[T] | None:
-        """The first task that a slot may be sent now; one that is retried is sent alone."""
+        """The first task that may be sent to a slot now; one that is retried is sent alone."""
         queues = [queue for queue in (slot.queue, self._shared) if queue]
         if not queues:
             return None
@@ -336,9 +336,9 @@ class PoolState(Generic[T]):
 
     def _start_failed(self, slot: _Slot[T], now: float, how: str) -> None:
         slot.failed_starts += 1
-        if slot.failed_starts < self.rules.most_failed_starts:
+        if slot.failed_starts < self.limits.most_failed_starts:
             return
-        slot.paused_until = now + self.rules.pause_s
+        slot.paused_until = now + self.limits.pause_s
         self._out.append(NotStarting(slot.name, how))
         queues = [slot.queue]
         if all(one.paused_until > now for one in self._slots.values()):
@@ -349,7 +349,7 @@ class PoolState(Generic[T]):
             queue.clear()
 
     def _vacate(self, slot: _Slot[T]) -> None:
-        """The worker is gone; what it was sent waits again, unless it was cancelled."""
+        """The worker has ended; the tasks that it was sent wait again, unless cancelled."""
         while slot.sent:
             self._queue(slot.sent.pop())
         slot.phase, slot.heard, slot.quick = _Phase.DOWN, None, False

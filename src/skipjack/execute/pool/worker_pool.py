@@ -1,4 +1,4 @@
-"""The processes of a pool: `PoolState` says what to do, this does it and tells what happened."""
+"""The processes of a pool: `PoolState` decides what to do, `WorkerPool` does it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skipjack.execute.pool.state import (
     EndWorker,
     Instruction,
     NotStarting,
-    PoolRules,
+    PoolLimits,
     PoolState,
     SendTasks,
     StartWorker,
@@ -34,28 +34,28 @@ _Result = TypeVar("_Result", covariant=True)
 _LOOK_EVERY_S = 0.25
 _MOMENT_S = 0.004
 _LAST_WORDS_S = 1.0
-"""Until a worker that takes no more requests closes its other pipe too."""
+"""The time in which a worker that accepts no more requests closes its other pipe, too."""
 _LONG_PAUSE_S = 2.0
-"""Between two steps: the caller was busy or stopped, and the workers are not to blame."""
+"""After a longer pause between two steps, the caller was busy and the workers were not silent."""
 
 
 class TaskCodec(Protocol[_Task, _Result]):
-    """How tasks and answers are written. A worker says ``{"ready": true}`` before its first task.
+    """How tasks and answers are encoded. A worker sends ``{"ready": true}`` before its first task.
 
-    It may say other things at any time, which show that it lives; its answers come in the order of
-    its tasks.
+    It may send other messages at any time, as a heartbeat; its answers are in the order of its
+    tasks.
     """
 
     def requests(self, tasks: Sequence[_Task]) -> Iterable[Message]:
-        """What tells a worker to do these tasks."""
+        """The messages that make a worker do these tasks."""
         ...
 
     def answers(self, slot: str, message: Message) -> Iterable[tuple[Message, float]]:
-        """The answers in what a worker said, and the seconds each task took; often none."""
+        """The answers in a worker's message, and the seconds each task took; often none."""
         ...
 
     def result(self, task: _Task, answer: Message) -> _Result:
-        """What came of a task; any exception says that this is not an answer to it."""
+        """The result of a task; an exception means that this is not an answer to it."""
         ...
 
 
@@ -72,8 +72,8 @@ class TaskDone(Generic[T, A]):
 class WorkerPool(Generic[T, A]):
     """Workers in named slots, and the tasks for them. Use as a context manager, from one thread.
 
-    A task comes out of `take` once, as `TaskDone` or `TaskLost`, unless it was cancelled. Nothing
-    happens outside `step`, `poll` and the methods that give or take tasks: call one of them often.
+    `take` returns each task once, as `TaskDone` or `TaskLost`, unless it was cancelled. Work is
+    only done in `step`, `poll` and the methods that submit or take tasks: call one of them often.
     """
 
     def __init__(
@@ -81,11 +81,11 @@ class WorkerPool(Generic[T, A]):
         slots: Iterable[str],
         start: Callable[[str], WorkerProcess],
         codec: TaskCodec[T, A],
-        rules: PoolRules,
+        limits: PoolLimits,
     ) -> None:
-        """`start` makes the worker of a slot; an `OSError` of it is a failed start."""
+        """`start` creates the worker of a slot; if it raises `OSError`, the start has failed."""
         self._names = list(slots)
-        self._state: PoolState[T] = PoolState(self._names, rules)
+        self._state: PoolState[T] = PoolState(self._names, limits)
         self._start, self._codec = start, codec
         self._workers: dict[str, WorkerProcess] = {}
         self._out: list[TaskDone[T, A] | TaskLost[T]] = []
@@ -93,27 +93,27 @@ class WorkerPool(Generic[T, A]):
         self._stepped = time.monotonic()
 
     @property
-    def rules(self) -> PoolRules:
-        """The limits in force; others may be set at any time."""
-        return self._state.rules
+    def limits(self) -> PoolLimits:
+        """The limits of the pool, which may be set at any time."""
+        return self._state.limits
 
-    @rules.setter
-    def rules(self, rules: PoolRules) -> None:
-        self._state.rules = rules
+    @limits.setter
+    def limits(self, limits: PoolLimits) -> None:
+        self._state.limits = limits
 
     @property
     def pids(self) -> dict[str, int]:
-        """Process ids of the living workers by slot."""
+        """Process ids of the running workers by slot."""
         return {name: self._workers[name].pid for name in self._names if name in self._workers}
 
     @property
     def pending(self) -> int:
-        """Tasks that were submitted and have not come back."""
+        """Tasks that were submitted and not yet returned."""
         return self._state.pending
 
     @property
     def all_ready(self) -> bool:
-        """Whether every slot has a worker that takes tasks."""
+        """Whether every slot has a worker that is ready."""
         return all(map(self._state.is_ready, self._names))
 
     def submit(self, tasks: Iterable[T], slot: str = "") -> None:
@@ -123,30 +123,30 @@ class WorkerPool(Generic[T, A]):
         self._follow()
 
     def withdraw(self) -> list[T]:
-        """Take back what no worker was sent yet; gives that."""
+        """Take back the tasks that were not sent to a worker, and return them."""
         return self._state.withdraw()
 
     def cancel(self, unwanted: Callable[[T], bool] = lambda task: True) -> None:
-        """Forget tasks at once; a worker whose current task is one of them is ended.
+        """Forget tasks; a worker whose current task is one of them is ended.
 
-        Nothing more comes back of them, so a task that is submitted again has only its new result.
+        They are not returned anymore, so a task that is submitted again has only its new result.
         """
         self._out = [one for one in self._out if not unwanted(one.task)]
         self._state.cancel(unwanted)
         self._follow()
 
     def take(self) -> list[TaskDone[T, A] | TaskLost[T]]:
-        """What came back since the last time."""
+        """The tasks that were done or lost since the last call."""
         out, self._out = self._out, []
         return out
 
     def take_not_starting(self) -> list[NotStarting]:
-        """Places whose workers did not start, several times in a row, since the last time."""
+        """Slots in which workers repeatedly did not start, since the last call."""
         found, self._not_starting = self._not_starting, []
         return found
 
     def poll(self, timeout_s: float) -> list[TaskDone[T, A] | TaskLost[T]]:
-        """What comes back, waiting up to this long for the first."""
+        """Tasks that are done or lost, waiting up to this long for the first."""
         deadline = time.monotonic() + timeout_s
         while True:
             left_s = deadline - time.monotonic()
@@ -157,17 +157,17 @@ class WorkerPool(Generic[T, A]):
                 return self.take()
 
     def _gather(self) -> None:
-        """Wait a moment for quick workers: callers deal with many answers as fast as with one."""
+        """Wait briefly for quick workers: callers handle many answers as fast as one."""
         deadline = time.monotonic() + _MOMENT_S
         while self._state.quick and time.monotonic() < deadline:
             time.sleep(_MOMENT_S / 8)
             self.step(0.0)
 
     def step(self, timeout_s: float = 0.0) -> None:
-        """Wait up to this long for a worker to say something, and do what follows."""
+        """Wait up to this long for a message of a worker, and do what follows from it."""
         pause_s = time.monotonic() - self._stepped
         if pause_s > _LONG_PAUSE_S:
-            self._state.excuse(pause_s)
+            self._state.add_idle_time(pause_s)
         self._follow()
         full = [worker.requests for worker in self._workers.values() if worker.unsent]
         slots = {worker: slot for slot, worker in self._workers.items()}
@@ -191,10 +191,10 @@ class WorkerPool(Generic[T, A]):
                 self._understand(slot, message)
         except WorkerDiedError as error:
             self._died(slot, error)
-        except Exception as error:  # whatever it said, it was not an answer of ours
+        except Exception as error:  # the message was not a valid answer
             self._died(slot, WorkerDiedError(f"sent an invalid answer: {error}"))
         except BaseException:
-            # Ctrl-C in the middle of an answer: the next one could not be understood.
+            # After Ctrl-C in the middle of an answer, the next one could not be decoded.
             self._interrupted(slot)
             raise
 
@@ -227,7 +227,7 @@ class WorkerPool(Generic[T, A]):
                 raise
 
     def _undo(self, instruction: Instruction[T]) -> None:
-        """Ctrl-C came before this was done: its worker is replaced, tasks and results are kept."""
+        """After Ctrl-C before an instruction: replace its worker, keep tasks and results."""
         if isinstance(instruction, TaskLost | NotStarting):
             self._do(instruction)
         else:
@@ -271,27 +271,27 @@ class WorkerPool(Generic[T, A]):
             self._interrupted(slot)
             raise
         if not taken and worker.unsent == posted:
-            # It was gone before: these tasks did not end it.
+            # It died before: these tasks did not end it.
             self._state.refused(slot, len(tasks))
             self._read_to_the_end(slot, worker)
 
     def _push(self, slot: str, worker: WorkerProcess) -> bool:
-        """Write what the worker takes now; whether it still takes anything."""
+        """Write as much as the worker takes now; returns whether it still runs."""
         try:
             if worker.alive:
                 worker.pump()
                 return True
         except WorkerDiedError:
             pass
-        log.debug("the worker of %s takes no tasks; how it ended is read next", slot)
+        log.debug("the worker of %s accepts no tasks; reading how it ended", slot)
         return False
 
     def _read_to_the_end(self, slot: str, worker: WorkerProcess) -> None:
-        """Read what a process said before it ended, and how it ended."""
+        """Read the last messages of a process that has ended, and how it ended."""
         while self._workers.get(slot) is worker:
             if select.select([worker], [], [], _LAST_WORDS_S)[0]:
                 self._listen(slot, worker)
-            else:  # a process that it started holds the pipe
+            else:  # a process that it started keeps the pipe open
                 self._died(slot, worker.ended())
 
     def _end(self, slot: str) -> None:
@@ -300,9 +300,9 @@ class WorkerPool(Generic[T, A]):
             worker.kill()
 
     def close(self) -> None:
-        """End all workers now; tasks they still had come to nothing.
+        """End all workers now; their tasks are cancelled.
 
-        What is submitted afterwards has workers of its own: none is waited for that was starting.
+        Tasks that are submitted afterwards get new workers.
         """
         self._state.cancel(lambda task: True)
         for slot in list(self._workers):

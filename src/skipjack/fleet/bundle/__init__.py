@@ -1,5 +1,25 @@
-"""Jobs and results in one file each, for machines without network or database.
+"""Bundles: jobs and results in one file each, for machines without network or database."""
 
-`exporting` and `importing` stand where the store is; `evaluating` stands where the device is, and
-imports nothing beyond NumPy, llvmlite and the device's own packages. Import from the modules.
-"""
+from typing import TYPE_CHECKING
+
+from skipjack.lazy_names import lazy
+
+if TYPE_CHECKING:
+    from skipjack.fleet.bundle.evaluation import BundleProgress, Evaluation, evaluate_bundle
+    from skipjack.fleet.bundle.transfer import export_bundle, import_bundle
+
+__all__ = [
+    "BundleProgress",
+    "Evaluation",
+    "evaluate_bundle",
+    "export_bundle",
+    "import_bundle",
+]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "evaluation": "BundleProgress Evaluation evaluate_bundle",
+        "transfer": "export_bundle import_bundle",
+    },
+)

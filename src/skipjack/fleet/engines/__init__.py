@@ -1,34 +1,51 @@
-"""Engines: where a coordinator's workers are. `Engine` is what one must do.
+"""Engines run a coordinator's workers. `Engine` is the interface.
 
-`LocalEngine` and `RayEngine` are imported when they are asked for.
+`LocalEngine` and `RayEngine` are imported when they are first used.
 """
 
 from typing import TYPE_CHECKING
 
-from skipjack.fleet.engine import Done, Engine, Host, RunningLog, Slot
-from skipjack.fleet.records import Plan
-from skipjack.fleet.states import Stage
-from skipjack.fleet.task import Outcome, Task
-from skipjack.fleet.worker_log import captured_log
 from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
     from skipjack.fleet.engines.local import LocalEngine
     from skipjack.fleet.engines.ray_engine import RayEngine
+    from skipjack.fleet.model import (
+        Done,
+        Engine,
+        Host,
+        JobPlan,
+        JobStage,
+        RunningLog,
+        Slot,
+        Task,
+        TaskOutcome,
+    )
+    from skipjack.fleet.work import captured_log
 
 __all__ = [
     "Done",
     "Engine",
     "Host",
+    "JobPlan",
+    "JobStage",
     "LocalEngine",
-    "Outcome",
-    "Plan",
     "RayEngine",
     "RunningLog",
     "Slot",
-    "Stage",
     "Task",
+    "TaskOutcome",
     "captured_log",
 ]
 
-__getattr__, __dir__ = lazy(__name__, {"local": ("LocalEngine",), "ray_engine": ("RayEngine",)})
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "local": "LocalEngine",
+        "ray_engine": "RayEngine",
+        "skipjack.fleet.model": (
+            "Done Engine Host JobPlan JobStage RunningLog Slot Task TaskOutcome"
+        ),
+        "skipjack.fleet.work": "captured_log",
+    },
+)

@@ -1,4 +1,4 @@
-"""A Ray cluster from outside: how to reach it, what its nodes are, which workers each gets."""
+"""A Ray cluster: connecting to it, its nodes, and the workers that each node gets."""
 
 from __future__ import annotations
 
@@ -10,44 +10,43 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import skipjack
-from skipjack.core.device import Device, parse_device_name
+from skipjack.core import Device, parse_device_name
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.fleet.engine import Host, Slot
-from skipjack.fleet.states import Stage
+from skipjack.fleet.model import Host, JobStage, Slot
 from skipjack.reading import read_json
 
 REACH_S = 3.0
-"""A head that takes no connection within this time is not there."""
+"""Time within which a head must accept a connection."""
 CLIENT = "ray://"
 CLIENT_PORT = 10001
 
 
 class RayUnreachableError(SkipjackError):
-    """No Ray cluster where one was expected."""
+    """No Ray cluster answers at the given address."""
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """A node as Ray knows it."""
+class RayNode:
+    """A node as Ray describes it."""
 
     id: str
     name: str
-    """As given to ``ray start --node-name``; empty if it was not."""
+    """The name given to ``ray start --node-name``; empty without one."""
     resources: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """A node as it described itself."""
+    """A node as `describe_node` describes it."""
 
     host: Host
     version: str
     usable: tuple[int, ...]
-    """Cores that a process there may use."""
+    """Cores that a process on the node may use."""
 
     @classmethod
     def of(cls, text: bytes) -> NodeReport:
-        """What `describe_node` gave."""
+        """Read the result of `describe_node`."""
         said = read_json(text, "a node's report")
         host = Host(
             said["name"].text(),
@@ -60,8 +59,8 @@ class NodeReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One worker that a node is to have, and what it reserves there."""
+class WorkerPlacement:
+    """A worker for a node, and the resources that it reserves there."""
 
     slot: Slot
     cores: tuple[int, ...] = ()
@@ -71,18 +70,18 @@ class Place:
 
 
 def require_ray() -> None:
-    """Say how to get Ray if it is not installed."""
+    """`UsageError` with instructions if Ray is not installed."""
     if importlib.util.find_spec("ray") is None:
         raise UsageError("the ray engine needs Ray: pip install 'skipjack[ray]'")
 
 
 def ray_module() -> Any:
-    """Ray, which is slow to import and need not be installed."""
+    """Import Ray, which is slow to import and optional."""
     return importlib.import_module("ray")
 
 
 def connect(address: str | None) -> str:
-    """Join the cluster, or start one here for None; gives what to call it."""
+    """Join the cluster, or start one here for None; returns its name for messages."""
     check_reachable(address)
     try:
         context = ray_module().init(
@@ -101,7 +100,7 @@ def connect(address: str | None) -> str:
 
 
 def check_reachable(address: str | None) -> None:
-    """Complain at once; Ray itself tries for half a minute and more."""
+    """Fail at once if no head answers; Ray itself tries for half a minute or more."""
     if address is None or address == "auto":
         return
     host, _, port = address.removeprefix(CLIENT).split("/")[0].rpartition(":")
@@ -109,19 +108,20 @@ def check_reachable(address: str | None) -> None:
         host, port = port, str(CLIENT_PORT)
     if not host or not port.isdigit():
         raise UsageError(
-            f"{address!r} is no address of a Ray cluster; write ray://head:10001, head:6379 or auto"
+            f"{address!r} is not the address of a Ray cluster; "
+            "write ray://head:10001, head:6379 or auto"
         )
     try:
         socket.create_connection((host.strip("[]"), int(port)), REACH_S).close()
     except OSError as error:
         raise RayUnreachableError(
-            f"no Ray cluster answers at {address}: {error.strerror or error}; is its head running, "
-            "and is this the right port (10001 for ray://, else 6379)?"
+            f"no Ray cluster answers at {address}: {error.strerror or error}; check that its head "
+            "is running and that the port is right (10001 for ray://, otherwise 6379)"
         ) from None
 
 
 def reason_of(error: BaseException) -> str:
-    """What Ray says about a failure, in a sentence."""
+    """The reason of a failure in Ray, as one sentence."""
     cause = getattr(error, "cause", None)
     if isinstance(cause, BaseException):
         return f"{type(cause).__name__}: {cause}"
@@ -136,19 +136,19 @@ def _sentence(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__
-    # A traceback ends with what matters, a message begins with it.
+    # The last line of a traceback matters, and the first line of a message.
     return lines[-1] if any(line.startswith("Traceback") for line in lines) else lines[0]
 
 
-def nodes() -> list[Node]:
-    """Those that are alive."""
+def nodes() -> list[RayNode]:
+    """The nodes that are alive."""
     return [_node(record) for record in ray_module().nodes() if record["Alive"]]
 
 
-def _node(record: Mapping[str, Any]) -> Node:
+def _node(record: Mapping[str, Any]) -> RayNode:
     name = str(record.get("NodeName") or "")
     unnamed = name in (record["NodeManagerAddress"], record["NodeManagerHostname"])
-    return Node(str(record["NodeID"]), "" if unnamed else name, record["Resources"])
+    return RayNode(str(record["NodeID"]), "" if unnamed else name, record["Resources"])
 
 
 def refusal(report: NodeReport) -> str:
@@ -156,37 +156,39 @@ def refusal(report: NodeReport) -> str:
     if report.version == skipjack.__version__:
         return ""
     return (
-        f"{report.host.name} gets no work: it has Skipjack {report.version}, this is "
-        f"{skipjack.__version__}; install the same there"
+        f"{report.host.name} gets no work: it has Skipjack {report.version}, this machine has "
+        f"{skipjack.__version__}; install the same version there"
     )
 
 
-def places(
-    node: Node, report: NodeReport, builders: int | None, evaluators: int | None
-) -> list[Place]:
-    """The workers of a node: one evaluator for each GPU, or on its CPU, and builders beside them.
+def worker_placements(
+    node: RayNode, report: NodeReport, builders: int | None, evaluators: int | None
+) -> list[WorkerPlacement]:
+    """The workers of a node: builders, and one evaluator for each GPU or else on its CPU.
 
-    A node that declares device classes as resources (``{"znver4/1": 2}``) measures on these alone,
-    with so many evaluators. What is reserved never exceeds what Ray says that the node has, so
-    that a worker which was asked for is not left waiting.
+    A node that declares devices as resources (``{"znver4/1": 2}``) measures on these only, with
+    that many evaluators. Reservations never exceed what Ray says that the node has, so that no
+    worker waits for resources.
     """
     host = report.host
     at = f"{host.name}/{node.id[:6]}"
     evaluating = _evaluators(node, report, evaluators)
-    free = int(node.resources.get("CPU", 0)) - sum(place.cpus for place in evaluating)
+    free = int(node.resources.get("CPU", 0)) - sum(placement.cpus for placement in evaluating)
     count = max(1, free) if builders is None else builders
     building = [
-        Place(Slot(f"{at}/build-{number + 1}", Stage.BUILD, host.name), cpus=int(number < free))
+        WorkerPlacement(
+            Slot(f"{at}/build-{number + 1}", JobStage.BUILD, host.name), cpus=int(number < free)
+        )
         for number in range(count)
     ]
     named = [
-        replace(place, slot=replace(place.slot, name=f"{at}/evaluate-{number + 1}"))
-        for number, place in enumerate(evaluating)
+        replace(placement, slot=replace(placement.slot, name=f"{at}/evaluate-{number + 1}"))
+        for number, placement in enumerate(evaluating)
     ]
     return building + named
 
 
-def _evaluators(node: Node, report: NodeReport, count: int | None) -> list[Place]:
+def _evaluators(node: RayNode, report: NodeReport, count: int | None) -> list[WorkerPlacement]:
     declared = _declared(node)
     devices = [one for one in report.host.devices if not declared or one.name in declared]
     gpus = [one for one in devices if one.kind != "cpu"]
@@ -201,17 +203,21 @@ def _evaluators(node: Node, report: NodeReport, count: int | None) -> list[Place
     return _on_cores(node, report, devices, min(wanted, len(report.usable)), declared)
 
 
-def _on_gpu(host: Host, gpus: Sequence[Device], declared: Mapping[str, int]) -> Place:
+def _on_gpu(host: Host, gpus: Sequence[Device], declared: Mapping[str, int]) -> WorkerPlacement:
     names = tuple(dict.fromkeys(one.name for one in gpus))
     held = names if len(names) == 1 and names[0] in declared else ()
     kinds = tuple({one.class_key: one for one in gpus}.values())
-    return Place(Slot("", Stage.EVALUATE, host.name, kinds), gpus=1, resources=held)
+    return WorkerPlacement(Slot("", JobStage.EVALUATE, host.name, kinds), gpus=1, resources=held)
 
 
 def _on_cores(
-    node: Node, report: NodeReport, devices: Sequence[Device], count: int, declared: dict[str, int]
-) -> list[Place]:
-    """Disjoint sets of cores of the same size: two that are timed do not disturb each other."""
+    node: RayNode,
+    report: NodeReport,
+    devices: Sequence[Device],
+    count: int,
+    declared: dict[str, int],
+) -> list[WorkerPlacement]:
+    """Evaluators on disjoint sets of cores of the same size, which do not disturb each other."""
     size = len(report.usable) // count if count else 0
     cpus = int(node.resources.get("CPU", 0))
     made = []
@@ -219,13 +225,13 @@ def _on_cores(
         mine = report.usable[number * size : (number + 1) * size]
         fitting = tuple(one for one in devices if one.units <= size)
         held = tuple(one.name for one in fitting if declared.get(one.name, 0) > number)
-        slot = Slot("", Stage.EVALUATE, report.host.name, fitting, f"cpu{mine[0]}")
-        made.append(Place(slot, mine, cpus=int(number < cpus), resources=held))
+        slot = Slot("", JobStage.EVALUATE, report.host.name, fitting, f"cpu{mine[0]}")
+        made.append(WorkerPlacement(slot, mine, cpus=int(number < cpus), resources=held))
     return made
 
 
-def _declared(node: Node) -> dict[str, int]:
-    """Device classes among a node's resources."""
+def _declared(node: RayNode) -> dict[str, int]:
+    """Names of devices among a node's resources."""
     found = {}
     for name, amount in node.resources.items():
         try:

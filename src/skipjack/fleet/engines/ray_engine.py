@@ -1,4 +1,4 @@
-"""The engine of a Ray cluster: Ray places the workers, moves the tasks and notices who died."""
+"""The engine of a Ray cluster: Ray places workers, moves tasks and notices lost workers."""
 
 from __future__ import annotations
 
@@ -11,39 +11,36 @@ from types import TracebackType
 from typing import Any
 
 from skipjack import plugins
-from skipjack.core.device import Device
+from skipjack.core import Device
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.execute import wire
-from skipjack.execute.process import WorkerDiedError, WorkerProcess
-from skipjack.fleet.engine import Done, Host, RunningLog, Slot
+from skipjack.execute import WorkerDiedError, WorkerProcess, wire
 from skipjack.fleet.engines.ray_cluster import RayUnreachableError, check_reachable, require_ray
-from skipjack.fleet.engines.ray_desk import Desk, Order, batch_of
-from skipjack.fleet.states import Stage
-from skipjack.fleet.task import Task
-from skipjack.fleet.worker import DEFAULT_FACTORY, Factory, name_of
+from skipjack.fleet.engines.ray_workers import QueuedTask, RayWorker, batch_of
+from skipjack.fleet.model import Done, Host, JobStage, RunningLog, Slot, Task
+from skipjack.fleet.work import DEFAULT_FACTORY, Factory, name_of
 from skipjack.settings import PLUGIN_FOLDERS, PLUGINS, Settings
 
 log = logging.getLogger(__name__)
 
 JOIN_S = 40.0
-"""A cluster that could not be joined by then is not usable."""
+"""Time within which a cluster must be joined."""
 WORKERS_S = 60.0
-"""After joining, until a first worker is there; more may come at any time."""
+"""Time to wait for the first worker after joining; more may start at any time."""
 PATIENCE_S = 300.0
-"""How long it is tried to join a cluster again that was lost."""
+"""How long the engine tries to join a lost cluster again."""
 RETURN_S = 30.0
-"""A slot whose worker fell and that has no other by then loses what it had to do."""
+"""Time after which a slot without a new worker loses its tasks."""
 _LONGEST_PAUSE_S = 15.0
 _DRIVER_SILENT_S = 60.0
 
 
 class RayEngine:
-    """Builders and evaluators on the nodes of a cluster; see `skipjack.fleet.engine.Engine`.
+    """Builders and evaluators on the nodes of a cluster; see `skipjack.fleet.model.engine.Engine`.
 
-    `builders` and `evaluators` count for each node. By default a node has an evaluator for each
-    GPU, or one on its CPU if it has none, and a builder for each CPU that is left. A worker that
-    is silent for `stall_s` is ended like one that died. When the head is lost, all tasks are, and
-    it is tried for five minutes to join the cluster again.
+    `builders` and `evaluators` are numbers for each node. By default a node has an evaluator for
+    each GPU, or one on its CPU without GPUs, and a builder for each remaining CPU. A worker
+    without a heartbeat for `stall_s` is ended like one that died. When the head is lost, all tasks
+    are lost, and the engine tries for five minutes to join the cluster again.
     """
 
     name = "ray"
@@ -59,10 +56,10 @@ class RayEngine:
         stall_s: float = 60.0,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        """`make_worker` is imported by its name on the nodes, so it must be a module's."""
+        """`make_worker` is imported by name on the nodes, so it must be a module-level function."""
         require_ray()
         self._address, self._patience_s = address, patience_s
-        self._order = {
+        self._options = {
             "address": address,
             "builders": builders,
             "evaluators": evaluators,
@@ -72,7 +69,7 @@ class RayEngine:
         }
         self._driver: WorkerProcess | None = None
         self._hosts: list[Host] = []
-        self._desks: dict[str, Desk] = {}
+        self._workers: dict[str, RayWorker] = {}
         self._done: list[Done] = []
         self._notes: list[str] = []
         self._tickets = 0
@@ -81,52 +78,52 @@ class RayEngine:
         self._joined = False
         self._why = ""
 
-    # What there is
+    # State
 
     def hosts(self) -> Sequence[Host]:
-        """The nodes that described themselves."""
+        """The nodes that have described themselves."""
         self._exchange(0.0)
         return list(self._hosts)
 
     def slots(self) -> Sequence[Slot]:
         """The workers that are ready."""
         self._exchange(0.0)
-        return [desk.slot for desk in self._desks.values() if desk.up]
+        return [worker.slot for worker in self._workers.values() if worker.up]
 
     def notes(self) -> Sequence[str]:
-        """What a person should know: nodes that get no work, workers that do not start."""
+        """Messages for the user: nodes that get no work, workers that do not start."""
         return list(self._notes)
 
     @property
     def pids(self) -> dict[str, int]:
-        """Process ids of the living workers by slot, each on its own node."""
-        return {name: desk.pid for name, desk in self._desks.items() if desk.up}
+        """Process ids of the running workers by slot, each on its own node."""
+        return {name: worker.pid for name, worker in self._workers.items() if worker.up}
 
     @property
     def driver_pid(self) -> int | None:
-        """The process here that Ray talks to."""
+        """Process id of the Ray driver on this machine."""
         return self._driver.pid if self._driver else None
 
     # Work
 
     def submit(self, slot: str, tasks: Sequence[Task]) -> None:
-        """Give tasks to a slot, which does them in order. One that is gone loses them at once."""
-        desk = self._desks.get(slot)
-        if desk is None:
+        """Give tasks to a slot, which does them in order. If it is gone, they are lost at once."""
+        worker = self._workers.get(slot)
+        if worker is None:
             gone = f"the worker {slot} is gone"
             self._done += [Done(slot, task.job, lost=gone, attempt=task.attempt) for task in tasks]
             return
-        orders = []
+        queue = []
         for task in tasks:
             self._tickets += 1
-            orders.append(Order(self._tickets, task))
-        desk.orders.extend(orders)
-        if desk.up and not desk.careful:
-            self._send(desk, orders)
+            queue.append(QueuedTask(self._tickets, task))
+        worker.queue.extend(queue)
+        if worker.up and not worker.one_at_a_time:
+            self._send(worker, queue)
             self._pump()
 
     def poll(self, timeout_s: float) -> list[Done]:
-        """What is done, waiting up to this long for the first."""
+        """Ended tasks; waits up to this long for the first."""
         deadline = time.monotonic() + timeout_s
         while True:
             left_s = deadline - time.monotonic()
@@ -136,35 +133,37 @@ class RayEngine:
                 done, self._done = self._done, []
                 return done
 
-    def heard(self) -> Sequence[RunningLog]:
-        """What workers have said about the tasks they are at, where it grew."""
-        return [said for desk in self._desks.values() for said in desk.take_said()]
+    def running_logs(self) -> Sequence[RunningLog]:
+        """Logs of running tasks that have grown since the last call."""
+        return [said for worker in self._workers.values() for said in worker.take_logs()]
 
     def cancel(self, jobs: Sequence[int]) -> None:
-        """Stop working on these jobs at once; they do not come out of `poll`."""
-        for desk in self._desks.values():
-            tickets, at_it = desk.withdraw(frozenset(jobs))
-            if tickets and desk.up:
-                self._tell(desk, "kill" if at_it else "skip", tickets=tickets)
-                if at_it:  # others are not sent to a worker that is about to be ended
-                    desk.fall()
+        """Stop working on these jobs at once; `poll` does not report them."""
+        for worker in self._workers.values():
+            tickets, at_it = worker.withdraw(frozenset(jobs))
+            if tickets and worker.up:
+                self._send_message(worker, "kill" if at_it else "skip", tickets=tickets)
+                if at_it:  # a worker that is about to be ended gets no other tasks
+                    worker.mark_down()
         self._pump()
 
-    def _send(self, desk: Desk, orders: Sequence[Order]) -> None:
-        if not orders:
+    def _send(self, worker: RayWorker, queue: Sequence[QueuedTask]) -> None:
+        if not queue:
             return
-        tickets = [order.ticket for order in orders]
-        self._tell(desk, "submit", [batch_of(orders)], tickets=tickets)
+        tickets = [order.ticket for order in queue]
+        self._send_message(worker, "submit", [batch_of(queue)], tickets=tickets)
 
-    def _tell(self, desk: Desk, kind: str, blobs: Sequence[bytes] = (), **more: Any) -> None:
+    def _send_message(
+        self, worker: RayWorker, kind: str, blobs: Sequence[bytes] = (), **more: Any
+    ) -> None:
         if self._driver:
-            body = {"kind": kind, "slot": desk.slot.name, "life": desk.life, **more}
+            body = {"kind": kind, "slot": worker.slot.name, "life": worker.life, **more}
             self._driver.post(body, blobs)
 
     # The driver
 
     def start(self) -> None:
-        """Join the cluster and wait for a first worker; raises if the cluster is not there."""
+        """Join the cluster and wait for a first worker; raises if the cluster does not answer."""
         if self._driver is None:
             check_reachable(self._address)
             self._begin()
@@ -180,44 +179,46 @@ class RayEngine:
                 )
             self._exchange(0.1)
         deadline = time.monotonic() + WORKERS_S
-        while not self._desks and not self._notes and time.monotonic() < deadline:
+        while not self._workers and not self._notes and time.monotonic() < deadline:
             self._exchange(0.1)
 
     def _begin(self) -> None:
         self._heard = time.monotonic()
         self._joined = False
-        # So long a cluster keeps the actors of a client that is gone; by default it is 30 s.
+        # How long a cluster keeps the actors of a lost client; the default is 30 s.
         settings = {"RAY_CLIENT_RECONNECT_GRACE_PERIOD": "2", "RAY_USAGE_STATS_ENABLED": "0"}
-        settings["RAY_worker_niceness"] = "0"  # of a Ray of our own: what is timed stands back else
+        settings["RAY_worker_niceness"] = (
+            "0"  # for a Ray that we start: evaluators need normal priority
+        )
         module = "skipjack.fleet.engines.ray_driver"
         self._driver = WorkerProcess("drive", module=module, settings=settings)
-        self._driver.post(self._order)
+        self._driver.post(self._options)
         self._pump()
 
     def _pump(self) -> bool:
         try:
             return bool(self._driver and self._driver.pump())
         except WorkerDiedError:
-            return False  # what it said last is still to be read
+            return False  # its last messages are still to be read
 
     def _exchange(self, timeout_s: float) -> None:
-        """Send and receive what there is, waiting up to this long for something."""
+        """Send and receive messages; waits up to this long for one."""
         if self._driver is None:
             self._try_again(timeout_s)
             return
         waiting = [self._driver] if self._pump() else []
         readable, _, _ = select.select([self._driver], waiting, [], timeout_s)
         while readable and self._driver:
-            self._listen(self._driver)
+            self._read_messages(self._driver)
             if self._driver:
                 readable, _, _ = select.select([self._driver], [], [], 0)
         if self._driver and time.monotonic() - self._heard > _DRIVER_SILENT_S:
             self._driver_lost("the Ray driver is silent")
-        for desk in self._desks.values():
-            if not desk.up and desk.orders and time.monotonic() - desk.fell > RETURN_S:
-                self._done += desk.give_up(f"no other worker took the place of {desk.slot.name}")
+        for worker in self._workers.values():
+            if not worker.up and worker.queue and time.monotonic() - worker.down_since > RETURN_S:
+                self._done += worker.give_up(f"no other worker started for {worker.slot.name}")
 
-    def _listen(self, driver: WorkerProcess) -> None:
+    def _read_messages(self, driver: WorkerProcess) -> None:
         try:
             messages = driver.collect()
         except WorkerDiedError as error:
@@ -226,16 +227,16 @@ class RayEngine:
             return
         self._heard = time.monotonic()
         for message in messages:
-            self._understand(message)
+            self._handle_message(message)
 
     def _driver_lost(self, reason: str) -> None:
-        """All that ran is lost. Try again later, unless it was the first time."""
+        """All running tasks are lost. Try again later, unless the cluster was never joined."""
         if self._driver:
             self._driver.kill()
             self._driver = None
-        for desk in self._desks.values():
-            self._done += desk.give_up(f"the Ray cluster was lost: {reason}")
-        self._desks, self._hosts = {}, []
+        for worker in self._workers.values():
+            self._done += worker.give_up(f"the Ray cluster was lost: {reason}")
+        self._workers, self._hosts = {}, []
         now = time.monotonic()
         self._why = self._why or reason
         if self._joined:
@@ -252,7 +253,7 @@ class RayEngine:
             raise SkipjackError(
                 f"the Ray cluster at {self._address or 'this machine'} was lost and could not be "
                 f"joined again within {self._patience_s:g} s: {self._why}; "
-                "run the same command again once it is back"
+                "run the same command again when it is back"
             )
         elif now >= self._next_try:
             self._why = ""
@@ -260,9 +261,9 @@ class RayEngine:
         else:
             time.sleep(min(timeout_s, self._next_try - now))
 
-    # What it says
+    # Messages of the driver
 
-    def _understand(self, message: wire.Message) -> None:
+    def _handle_message(self, message: wire.Message) -> None:
         body = message.body
         match body["kind"]:
             case "joined":
@@ -282,42 +283,42 @@ class RayEngine:
                 self._failed(body["reason"], body["usage"])
 
     def _up(self, slot: Slot, life: int, pid: int) -> None:
-        before = self._desks.get(slot.name)
-        desk = self._desks[slot.name] = Desk(slot, life, pid)
+        before = self._workers.get(slot.name)
+        worker = self._workers[slot.name] = RayWorker(slot, life, pid)
         if before:
-            desk.orders, desk.careful = before.orders, before.careful
-        self._send(desk, list(desk.orders)[: 1 if desk.careful else None])
+            worker.queue, worker.one_at_a_time = before.queue, before.one_at_a_time
+        self._send(worker, list(worker.queue)[: 1 if worker.one_at_a_time else None])
         self._pump()
 
     def _fell(self, name: str, reason: str, back: bool, guilty: bool) -> None:
-        """A task that was alone with its worker is lost with it.
+        """Handle the end of a worker: a task that was alone in its queue is lost with it.
 
-        Of several, those that were done may not have been heard of: nobody is blamed, and the next
-        worker gets them one by one.
+        If there were several, it is unknown which one ended the worker, so none is lost, and the
+        next worker gets them one by one.
         """
-        desk = self._desks.get(name)
-        if desk is None:
+        worker = self._workers.get(name)
+        if worker is None:
             return
-        desk.fall()
+        worker.mark_down()
         lost = f"the worker {name} is lost: {reason}"
         if guilty:
             log.warning("%s", lost)
-            alone = desk.careful or len(desk.orders) == 1
-            if alone and desk.orders:
-                self._done.append(desk.lose_first(lost))
-            desk.careful = bool(desk.orders) and not alone
+            alone = worker.one_at_a_time or len(worker.queue) == 1
+            if alone and worker.queue:
+                self._done.append(worker.lose_first(lost))
+            worker.one_at_a_time = bool(worker.queue) and not alone
         if not back:
-            self._done += desk.give_up(lost)
-            del self._desks[name]
+            self._done += worker.give_up(lost)
+            del self._workers[name]
 
     def _settle(self, slot: str, answers: bytes) -> None:
-        desk = self._desks.get(slot)
-        if desk is None:
+        worker = self._workers.get(slot)
+        if worker is None:
             return
-        self._done += desk.answered(answers)
-        if desk.careful:
-            self._send(desk, list(desk.orders)[:1])
-            desk.careful = bool(desk.orders)
+        self._done += worker.answered(answers)
+        if worker.one_at_a_time:
+            self._send(worker, list(worker.queue)[:1])
+            worker.one_at_a_time = bool(worker.queue)
 
     def _note(self, text: str) -> None:
         if text not in self._notes:
@@ -338,7 +339,7 @@ class RayEngine:
         if self._driver:
             self._driver.kill()
             self._driver = None
-        self._desks, self._hosts = {}, []
+        self._workers, self._hosts = {}, []
 
     def __enter__(self) -> RayEngine:
         self.start()
@@ -354,7 +355,7 @@ class RayEngine:
 
 
 def _as_variables(settings: Settings, *, here: bool) -> dict[str, str]:
-    """What goes for all nodes; where their user directories and cores are, they know themselves."""
+    """Settings for all nodes, which have their own user directories and cores."""
     variables = {"SKIPJACK_LOG_LEVEL": settings.log_level, "SKIPJACK_BUILD_WORKERS": "1"}
     if here:
         variables["SKIPJACK_USER_DB_PATH"] = str(settings.user_dir)
@@ -374,7 +375,7 @@ def _host(record: dict[str, Any]) -> Host:
 def _slot(record: dict[str, Any]) -> Slot:
     return Slot(
         record["name"],
-        Stage(record["stage"]),
+        JobStage(record["stage"]),
         record["host"],
         tuple(map(Device.from_record, record["devices"])),
         record["gpu"],

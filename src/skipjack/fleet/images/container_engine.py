@@ -1,4 +1,4 @@
-"""Docker or podman: which of them is here, calling it, and what it says when it fails."""
+"""Docker or podman: finding it, calling it, and its error messages."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from skipjack.errors import SkipjackError, UsageError
 from skipjack.settings import CONTAINER_ENGINE
 
 VARIABLE = CONTAINER_ENGINE.name
-"""Docker or podman by name or path, instead of the first that is found."""
+"""Variable with docker or podman, by name or path, instead of the first one found."""
 ENGINES = ("docker", "podman")
 CALL_S = 120.0
-"""Longer than the engine takes for anything that moves no data."""
+"""Timeout for commands that transfer no data."""
 
 EngineName = Literal["docker", "podman"]
 
@@ -31,17 +31,17 @@ class ContainerEngine:
     """A program that runs containers."""
 
     name: EngineName
-    """How it wants its options: some programs called docker are podman."""
+    """Which options it takes: some programs called docker are podman."""
     program: str
     rootless: bool = False
-    """It runs as this user, who has other numbers in a container than outside."""
+    """Whether it runs as this user, whose ids in a container differ from those outside."""
     controllers: frozenset[str] = _CONTROLLERS
-    """What of a container it may limit, of ``cpuset`` and ``memory``."""
+    """Limits that it can set on containers: ``cpuset`` and ``memory``."""
 
     def call(
         self, arguments: Sequence[str], *, stdin: bytes = b"", timeout_s: float | None = CALL_S
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run it and keep what it says; secrets go by `stdin`."""
+        """Run it and capture its output; secrets are passed by `stdin`."""
         try:
             return subprocess.run(
                 [self.program, *arguments],
@@ -52,8 +52,8 @@ class ContainerEngine:
             )
         except subprocess.TimeoutExpired:
             raise SkipjackError(
-                f"{self.program} {arguments[0]} gave no answer within {timeout_s:g} s; "
-                f"does {self.program} info answer?"
+                f"{self.program} {arguments[0]} did not finish within {timeout_s:g} s; "
+                f"check that {self.program} info works"
             ) from None
         except OSError as error:
             raise SkipjackError(f"{self.program} cannot be started: {error.strerror}") from None
@@ -65,12 +65,12 @@ class ContainerEngine:
         quiet_stdout: bool = False,
         more_env: Mapping[str, str] | None = None,
     ) -> int:
-        """Run it with our terminal for its output; gives the exit code."""
+        """Run it with its output on our terminal; returns the exit code."""
         try:
             return subprocess.run(
                 [self.program, *arguments],
                 stdin=subprocess.DEVNULL,
-                # With --json our standard output is for one object.
+                # With --json, standard output is reserved for one object.
                 stdout=2 if quiet_stdout else None,
                 env={**os.environ, **(more_env or {})},
                 check=False,
@@ -80,27 +80,29 @@ class ContainerEngine:
 
 
 def find_engine() -> ContainerEngine:
-    """The engine that the user named, or docker, or podman; nothing is asked of a daemon yet."""
+    """The engine that the user named, or docker, or podman. The daemon is not contacted yet."""
     wish = CONTAINER_ENGINE.text()
     names = (wish,) if wish else ENGINES
     program = next(filter(None, map(shutil.which, names)), None)
     if program is None and wish:
         raise UsageError(
-            f"{VARIABLE} is {wish!r}, which is no program here; write docker, podman or a path"
+            f"{VARIABLE} is {wish!r}, which is not a program here; write docker, podman or a path"
         )
     if program is None:
         raise UsageError(
-            "there is neither docker nor podman on this machine; install one of them, or name "
-            f"yours by {VARIABLE}"
+            "neither docker nor podman is installed on this machine; install one of them, or set "
+            f"{VARIABLE} to the path of another engine"
         )
     engine = ContainerEngine("docker", program)
-    said = engine.call(["--version"]).stdout.lower()
-    name: EngineName = "podman" if b"podman" in said or "podman" in Path(program).name else "docker"
+    printed = engine.call(["--version"]).stdout.lower()
+    name: EngineName = (
+        "podman" if b"podman" in printed or "podman" in Path(program).name else "docker"
+    )
     return ContainerEngine(name, program)
 
 
 def ready_engine() -> ContainerEngine:
-    """The engine, with what it can do; if its daemon does not run, its words are the error's."""
+    """The engine with its capabilities; the error has its message if its daemon is not running."""
     engine = find_engine()
     if engine.name == "podman":
         rootless = os.getuid() != 0
@@ -113,7 +115,7 @@ def ready_engine() -> ContainerEngine:
 
 
 def _delegated(uid: int, cgroups: Path = Path("/sys/fs/cgroup")) -> frozenset[str]:
-    """What a user may limit; systemd often keeps ``cpuset`` for root, and asking for it fails."""
+    """Limits that a user may set: systemd often reserves ``cpuset`` for root."""
     place = cgroups / f"user.slice/user-{uid}.slice/user@{uid}.service/cgroup.controllers"
     try:
         return _CONTROLLERS & frozenset(place.read_text().split())
@@ -121,16 +123,16 @@ def _delegated(uid: int, cgroups: Path = Path("/sys/fs/cgroup")) -> frozenset[st
         return frozenset()
 
 
-def telling(lines: Sequence[str]) -> list[str]:
-    """Lines of an error output that say something, without what comes with every error."""
+def informative_lines(lines: Sequence[str]) -> list[str]:
+    """Informative lines of an error output, without standard hints."""
     found = [line.strip() for line in lines]
     return [line for line in found if line and not line.lower().startswith(_CHATTER)]
 
 
-def complaint(stderr: bytes | str, instead: str = "it does not say why") -> str:
-    """The last sentence of an error output, for one of ours."""
+def complaint(stderr: bytes | str, instead: str = "it gives no reason") -> str:
+    """The last line of an error output, for a message of ours."""
     text = stderr.decode(errors="replace") if isinstance(stderr, bytes) else stderr
-    lines = telling(text.splitlines())
+    lines = informative_lines(text.splitlines())
     last = lines[-1] if lines else instead
     for prefix in _PREFIXES:
         last = last.removeprefix(prefix)

@@ -1,4 +1,4 @@
-"""One GPU and no other for a container: what to pass through, by vendor and by engine."""
+"""Passing exactly one GPU to a container, by vendor and by container engine."""
 
 from __future__ import annotations
 
@@ -8,38 +8,35 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.gpu.hip import HipDriver
-from skipjack.gpu.kfd import read_nodes
-from skipjack.gpu.opening import find_gpu, find_gpus
+from skipjack.gpu import HipDriver, find_gpu, find_gpus, read_nodes
 
 KFD = "/dev/kfd"
 
 
 @dataclass(frozen=True, slots=True)
 class GpuRef:
-    """A GPU of a machine, here or elsewhere."""
+    """A GPU of this machine or another one."""
 
     driver: str
     """``cuda`` or ``hip``."""
     index: int
-    """Its number, as the vendor's tools count."""
+    """Its number in the vendor's tools."""
     uuid: str = ""
-    """What tells it from all others, without ``GPU-``; numbers depend on who counts."""
+    """Its unique id, without ``GPU-``; numbers differ between tools."""
     render_node: str = ""
-    """Of AMD's, as ``/dev/dri/renderD128``: its number says nothing about others' cards."""
+    """For AMD, its device file, such as ``/dev/dri/renderD128``."""
     groups: tuple[str, ...] = ("video", "render")
-    """Who may open the devices of AMD's: names in the image, or better numbers of the machine."""
+    """For AMD, groups that may open the device files: numbers of the machine, or names."""
 
     @property
     def inside(self) -> str:
-        """What it is called in a container that has no other: the first."""
+        """Its name in a container, where it is the only GPU."""
         return f"{self.driver}:0"
 
 
 def gpu_here(name: str) -> GpuRef | None:
-    """The GPU of this machine that is opened as ``hip:1``; None if no container could be given it.
-
-    That is so for drivers of plug-ins, which need no device.
+    """The GPU of this machine with a name such as ``hip:1``; None if its driver is a plug-in,
+    which needs no device in the container.
     """
     driver, index, device = find_gpu(name)
     if driver.name == "cuda":
@@ -53,7 +50,7 @@ def gpu_here(name: str) -> GpuRef | None:
 
 
 def gpus_here() -> list[GpuRef]:
-    """All GPUs of this machine that a container can be given, in the drivers' order."""
+    """All GPUs of this machine that can be passed to a container, in the drivers' order."""
     found = (gpu_here(f"{driver.name}:{index}") for driver, index, _ in find_gpus())
     return [one for one in found if one is not None]
 
@@ -64,13 +61,13 @@ def _render_node(bus: str) -> str:
 
 def _nodeless(name: str) -> str:
     return (
-        f"no container can be given {name}: the kernel does not say which /dev/dri/renderD* it is; "
-        "is amdgpu loaded, and /sys/class/kfd to be read here?"
+        f"{name} cannot be passed to a container: its /dev/dri/renderD* is unknown; check that "
+        "amdgpu is loaded and /sys/class/kfd is readable"
     )
 
 
 def _owners(devices: Sequence[str]) -> tuple[str, ...]:
-    """Groups of device files by number: an image may have other numbers for the same names."""
+    """Group ids of device files: names may have other ids in an image."""
     found: dict[str, None] = {}
     for device in devices:
         with contextlib.suppress(OSError):
@@ -79,7 +76,7 @@ def _owners(devices: Sequence[str]) -> tuple[str, ...]:
 
 
 def pass_through(engine: str, gpu: GpuRef, *, rootless: bool = False) -> list[str]:
-    """Options of ``run`` that give a container this GPU alone."""
+    """Options of ``run`` that pass only this GPU to a container."""
     if gpu.driver == "cuda":
         which = f"GPU-{gpu.uuid}" if gpu.uuid else str(gpu.index)
         device = (
@@ -89,18 +86,20 @@ def pass_through(engine: str, gpu: GpuRef, *, rootless: bool = False) -> list[st
         )
         return [*device, "--env", "CUDA_VISIBLE_DEVICES=0"]
     if gpu.driver != "hip":
-        raise UsageError(f"no container can be given a GPU of {gpu.driver}: only cuda and hip")
+        raise UsageError(
+            f"a GPU of {gpu.driver} cannot be passed to a container; only cuda and hip can"
+        )
     if not gpu.render_node:
         raise SkipjackError(_nodeless(f"{gpu.driver}:{gpu.index}"))
     if engine == "podman" and rootless:
-        # Those who are in the groups of the devices stay in them; no others can be added.
+        # Rootless podman can keep the groups of the user, and add no others.
         groups = ["--group-add", "keep-groups"]
     else:
         groups = [word for group in gpu.groups for word in ("--group-add", group)]
     return [
         *("--device", KFD, "--device", gpu.render_node),
         *groups,
-        # ROCm's runtime makes calls that the usual filter refuses.
+        # ROCm's runtime makes system calls that the default filter refuses.
         *("--security-opt", "seccomp=unconfined"),
         *("--env", "ROCR_VISIBLE_DEVICES=0", "--env", "HIP_VISIBLE_DEVICES=0"),
     ]

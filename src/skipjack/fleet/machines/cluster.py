@@ -1,7 +1,7 @@
-"""A Ray cluster on the machines of a fleet: started, looked at and ended over ssh.
+"""A Ray cluster on the machines of a fleet, started, inspected and ended over ssh.
 
-What was begun is written down first, so that `down` finds it whatever happened; both go on where
-they were interrupted. A machine that does not start is named, and the others stay up.
+Each start is recorded first, so that `down` finds it after any failure; both commands continue
+where they were interrupted. A machine that does not start is reported, and the others stay up.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from skipjack.errors import UsageError
-from skipjack.fleet.images.names import check_image
-from skipjack.fleet.machines.cluster_record import (
-    CLIENT_PORT,
-    PORT,
-    ClusterFile,
-    ClusterRecord,
+from skipjack.fleet.images import check_image
+from skipjack.fleet.machines.cluster_record import CLIENT_PORT, PORT, ClusterFile, ClusterRecord
+from skipjack.fleet.machines.node_start import (
+    END_ALL_S,
+    END_S,
+    REACH_S,
+    START_ALL_S,
+    START_S,
+    NodeRequest,
 )
-from skipjack.fleet.machines.marked import END_S
-from skipjack.fleet.machines.node_record import NodeRequest
-from skipjack.fleet.machines.ray_start import END_ALL_S, REACH_S, START_ALL_S, START_S
-from skipjack.fleet.machines.registration import Registration
 from skipjack.fleet.machines.remote import Reply, ask_everywhere
+from skipjack.fleet.model import Registration
 
 NODE = "skipjack.fleet.machines.node"
 NOT_TRIED = "was not tried: the head is not up"
@@ -31,17 +31,17 @@ _SSH_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """How a cluster is to be."""
+    """Options of a cluster."""
 
     head: str = ""
-    """The machine that is; empty: the first by name."""
+    """The machine of the head; empty: the first by name."""
     port: int = 0
-    """Of the head; 0: Ray's own."""
+    """Port of the head; 0: Ray's default."""
     client_port: int = 0
     ray_options: tuple[str, ...] = ()
-    """Further ones for ``ray start``."""
+    """Further options for ``ray start``."""
     image: str = ""
-    """Run the nodes in containers of it, one for each GPU."""
+    """Run the nodes in containers of this image, one for each GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,29 +51,29 @@ class NodeState:
     machine: str
     up: bool
     text: str
-    """In a few words; if it is not up, why."""
+    """A short description; if it is not up, the reason."""
     head: bool = False
     warning: str = ""
-    """What is odd about it though it is up, in one sentence."""
+    """A warning about a node that is up, in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """A cluster and its machines; without a record there is none."""
+    """A cluster and its machines; the record is None if there is no cluster."""
 
     record: ClusterRecord | None
     nodes: tuple[NodeState, ...] = ()
 
     @property
     def down(self) -> list[NodeState]:
-        """Those that are not up."""
+        """The machines that are not up."""
         return [node for node in self.nodes if not node.up]
 
 
 def up(
     file: ClusterFile, machines: Sequence[Registration], options: ClusterOptions
 ) -> ClusterState:
-    """Start a head and nodes; those that run already are left as they are."""
+    """Start a head and nodes; running ones are left as they are."""
     with file.alone():
         before = file.read()
         record = _planned(before, machines, options)
@@ -88,7 +88,7 @@ def up(
             return ClusterState(record, (_started(reply, record), *waiting))
         record = replace(record, ip=str(reply.content["ip"]))
         if not reply.content["already"]:
-            # Nodes of a head that is gone would wait for it in vain.
+            # Nodes of the previous head would wait for it forever.
             _stop(record, [one for one in record.nodes.values() if one.name != record.head])
         record = record.with_nodes(others)
         file.write(record)
@@ -101,14 +101,14 @@ def up(
 def _without_unbegun(
     record: ClusterRecord, replies: Sequence[Reply], known: Mapping[str, Registration]
 ) -> ClusterRecord:
-    """Where nothing can have been started, now or before, nothing has to be ended."""
+    """The record without machines on which no start was ever begun."""
     return record.without(
         reply.machine for reply in replies if not reply.began and reply.machine not in known
     )
 
 
 def _keep(file: ClusterFile, record: ClusterRecord) -> None:
-    """Remember what is left of it."""
+    """Store the record, or remove it if no nodes are left."""
     if record.nodes:
         file.write(record)
     else:
@@ -118,10 +118,10 @@ def _keep(file: ClusterFile, record: ClusterRecord) -> None:
 def down(
     file: ClusterFile, machines: Sequence[Registration] = (), forget: Sequence[str] = ()
 ) -> ClusterState:
-    """End all nodes that were started, the head last; those that cannot be reached are kept.
+    """End all nodes, the head last; unreachable ones stay in the record.
 
-    `machines` are all that are registered: a node is reached as its registration says now. Those to
-    `forget` are given up if they cannot be ended.
+    `machines` are all registered machines, whose current registrations are used. Nodes to `forget`
+    are removed from the record even if they cannot be ended.
     """
     with file.alone():
         record = file.read()
@@ -134,7 +134,7 @@ def down(
         replies += _stop(record, [one for one in nodes if one.name == record.head])
         ended = [reply.machine for reply in replies if not reply.failure]
         _keep(file, record.without([*ended, *forget]))
-        # Here `up` says that the machine is as it should be: ended.
+        # In this result, `up` means that the node has ended as intended.
         return ClusterState(record, tuple(_ended(reply, record, forget) for reply in replies))
 
 
@@ -142,12 +142,13 @@ def _check_forgotten(record: ClusterRecord, names: Sequence[str]) -> None:
     unknown = [name for name in names if name not in record.nodes]
     if unknown:
         raise UsageError(
-            f"{', '.join(unknown)} cannot be forgotten: the cluster has {', '.join(record.nodes)}"
+            f"{', '.join(unknown)} cannot be forgotten; the nodes of the cluster are "
+            f"{', '.join(record.nodes)}"
         )
 
 
 def status(file: ClusterFile, machines: Sequence[Registration]) -> ClusterState:
-    """Look at all nodes that were started; of `machines` the enabled should be among them."""
+    """The state of all nodes, and of enabled `machines` that are not nodes yet."""
     record = file.read()
     if record is None:
         return ClusterState(None)
@@ -155,7 +156,9 @@ def status(file: ClusterFile, machines: Sequence[Registration]) -> ClusterState:
     replies = _ask(record, list(record.nodes.values()), "status", timeout_s=_SSH_S)
     states = [_seen(reply, record) for reply in replies]
     missing = [one.name for one in machines if one.enabled and one.name not in record.nodes]
-    states += [NodeState(name, False, "was not started: run fleet up again") for name in missing]
+    states += [
+        NodeState(name, False, "was not started; run skipjack fleet up again") for name in missing
+    ]
     return ClusterState(record, tuple(states))
 
 
@@ -169,7 +172,7 @@ def _planned(
     if head not in names:
         raise UsageError(
             f"the head {head} is not among the machines {', '.join(names)}; enable it, or run "
-            "skipjack fleet down and choose another"
+            "skipjack fleet down and choose another head"
         )
     if before is None:
         return ClusterRecord(
@@ -182,9 +185,9 @@ def _planned(
     image = options.image or before.image
     if (head, *ports, image) != (before.head, before.port, before.client_port, before.image):
         raise UsageError(
-            f"there is a cluster already, with head {before.head}, ports {before.port} and "
-            f"{before.client_port}{' and image ' + before.image if before.image else ''}; skipjack "
-            "fleet down ends it first"
+            f"a cluster is already running, with head {before.head}, ports {before.port} and "
+            f"{before.client_port}{' and image ' + before.image if before.image else ''}; end it "
+            "first with skipjack fleet down"
         )
     return before
 
@@ -222,21 +225,21 @@ def _start(
 
 
 def start_limit_s(image: str = "") -> float:
-    """Until when a node has started, or what was begun of it has ended; and what was there before.
+    """Time within which a node has started, or has been ended again.
 
-    Who hears earlier that it failed would be told a lie.
+    It includes the end of a previous node; a shorter timeout could report a false failure.
     """
     start_s = START_ALL_S if image else START_S
     return _SSH_S + REACH_S + start_s + 2 * stop_limit_s(image)
 
 
 def stop_limit_s(image: str = "") -> float:
-    """Until when a node has ended, or is known not to."""
+    """Time within which a node has ended, or failed to end."""
     return _SSH_S + (END_ALL_S if image else END_S)
 
 
 def declared(machine: Registration) -> dict[str, int]:
-    """The device as a resource, one for each evaluator: it measures on nothing else."""
+    """The device as a Ray resource, one for each evaluator, which measures only on it."""
     return {machine.device: max(1, machine.gpus)} if machine.device else {}
 
 
@@ -265,7 +268,7 @@ def _started(reply: Reply, record: ClusterRecord) -> NodeState:
 def _ended(reply: Reply, record: ClusterRecord, forget: Sequence[str]) -> NodeState:
     head = reply.machine == record.head
     if reply.failure and reply.machine in forget:
-        text = f"forgotten, whatever runs there: {reply.failure}"
+        text = f"forgotten, though it may still run: {reply.failure}"
         return NodeState(reply.machine, True, text, head)
     text = reply.failure or ("ended" if reply.content["ended"] else "was not running")
     return NodeState(reply.machine, not reply.failure, text, head)
@@ -277,4 +280,4 @@ def _seen(reply: Reply, record: ClusterRecord) -> NodeState:
         return NodeState(reply.machine, False, reply.failure, head)
     if reply.content["up"]:
         return NodeState(reply.machine, True, f"up, {reply.content['what']}", head)
-    return NodeState(reply.machine, False, "is not running: run fleet up again", head)
+    return NodeState(reply.machine, False, "is not running; run skipjack fleet up again", head)

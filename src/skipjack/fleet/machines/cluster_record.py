@@ -1,4 +1,4 @@
-"""What was started, as this machine remembers it: the cluster, its nodes, and its token."""
+"""The record of a cluster on this machine: its head, its nodes, and its token."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from skipjack.errors import MalformedError, StorageError, UsageError
-from skipjack.fleet.machines.registration import Registration
-from skipjack.fleet.seal import make_key
+from skipjack.fleet.model import Registration
+from skipjack.fleet.signature import make_key
 from skipjack.reading import read_json
 from skipjack.settings import Settings
 from skipjack.storage import FileLock, atomic_write, ensure_directory
@@ -29,26 +29,26 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ClusterRecord:
-    """A cluster that was begun, whether or not all of it runs."""
+    """A cluster, whether or not all of its nodes run."""
 
     head: str
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     port: int = PORT
     client_port: int = CLIENT_PORT
     ip: str = ""
-    """Of the head, once it ran."""
+    """Address of the head, once it has run."""
     image: str = ""
     nodes: Mapping[str, Registration] = field(default_factory=dict)
-    """All machines on which a start was tried, as they were registered then."""
+    """All machines on which a start was tried, as registered at that time."""
 
     @property
     def address(self) -> str:
-        """For nodes, and drivers on one of their machines."""
+        """Address for nodes, and for drivers on a machine of the cluster."""
         return f"{self._host}:{self.port}"
 
     @property
     def client_address(self) -> str:
-        """For drivers anywhere."""
+        """Address for drivers on any machine."""
         return f"ray://{self._host}:{self.client_port}"
 
     @property
@@ -56,22 +56,22 @@ class ClusterRecord:
         return f"[{self.ip}]" if ":" in self.ip else self.ip
 
     def with_nodes(self, machines: Iterable[Registration]) -> ClusterRecord:
-        """These too."""
+        """The record with these machines added."""
         return replace(self, nodes={**self.nodes, **{one.name: one for one in machines}})
 
     def as_registered(self, machines: Iterable[Registration]) -> ClusterRecord:
-        """Its nodes as they are reached now, where that was said anew."""
+        """The record with the current registrations of its nodes."""
         now = {one.name: one for one in machines if one.name in self.nodes}
         return replace(self, nodes={**self.nodes, **now})
 
     def without(self, names: Iterable[str]) -> ClusterRecord:
-        """All but these."""
+        """The record without these machines."""
         gone = set(names)
         return replace(self, nodes={k: v for k, v in self.nodes.items() if k not in gone})
 
 
 class ClusterFile:
-    """Where it is kept. Hold `alone` while a cluster is changed."""
+    """The files of the record. Hold the lock `alone` while a cluster is changed."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -83,25 +83,25 @@ class ClusterFile:
         return self._settings.user_dir / TOKEN
 
     def alone(self) -> FileLock:
-        """Whoever comes second waits."""
+        """The lock of the record; a second process waits."""
         return FileLock(ensure_directory(self._settings.user_dir) / f"{RECORD}.lock")
 
     def token(self) -> str:
-        """The token of this user's clusters, made at first use."""
+        """The token of this user's clusters, created at first use."""
         ensure_directory(self._settings.user_dir)
         if not self.token_path.exists():
             make_key(self.token_path)
         if self.token_path.stat().st_mode & _OTHERS:
             log.warning(
-                "%s could be read by others and is its owner's alone now; who may have seen it: "
-                "end the cluster and delete the file, the next one gets a new token",
+                "%s was readable by other users and is private now; if others may have read it, "
+                "end the cluster and delete the file: the next cluster gets a new token",
                 self.token_path,
             )
             self.token_path.chmod(0o600)
         return self.token_path.read_text(encoding="ascii").strip()
 
     def read(self) -> ClusterRecord | None:
-        """The cluster; None if there is none."""
+        """Read the record; None if there is none."""
         try:
             content = read_json(self._path.read_bytes()).without("format", _FORMAT)
             nodes = [one.of(Registration) for one in content["nodes"].elements()]
@@ -112,16 +112,16 @@ class ClusterFile:
             raise self._damaged(error) from None
 
     def write(self, record: ClusterRecord) -> None:
-        """Remember it."""
+        """Write the record."""
         nodes = [asdict(one) for one in record.nodes.values()]
         content = {"format": _FORMAT, **asdict(replace(record, nodes={})), "nodes": nodes}
         atomic_write(self._path, json.dumps(content, indent=1).encode())
 
     def forget(self) -> None:
-        """There is no cluster any more; the token stays."""
+        """Remove the record; the token stays."""
         self._path.unlink(missing_ok=True)
 
     def _damaged(self, error: Exception) -> StorageError:
         return StorageError(
-            f"{self._path} is damaged: {error}; end the nodes by hand and delete the file"
+            f"{self._path} is damaged: {error}; end the nodes manually and delete the file"
         )

@@ -1,4 +1,4 @@
-"""A node of a Ray cluster in containers of this machine: one for each GPU, or one without any."""
+"""A node of a Ray cluster in containers of this machine: one for each GPU, or one without GPU."""
 
 from __future__ import annotations
 
@@ -12,34 +12,41 @@ from pathlib import Path
 from typing import TypeVar
 
 from skipjack.errors import SkipjackError
-from skipjack.execute import device_lock
-from skipjack.fleet.images import commands
-from skipjack.fleet.images.commands import Mount
-from skipjack.fleet.images.container_engine import ContainerEngine, complaint, ready_engine
-from skipjack.fleet.images.gpus import GpuRef, gpu_here
-from skipjack.fleet.images.workers import USER_DIR, place_for_containers
-from skipjack.fleet.machines.node_record import NodeRecord, NodeRequest
-from skipjack.fleet.machines.ray_start import (
+from skipjack.execute import device_locks
+from skipjack.fleet.images import (
+    USER_DIR,
+    ContainerEngine,
+    GpuRef,
+    Mount,
+    commands,
+    complaint,
+    gpu_here,
+    place_for_containers,
+    ready_engine,
+)
+from skipjack.fleet.machines.node_start import (
     CONTAINER_S,
     START_S,
+    NodeRecord,
+    NodeRequest,
     not_started,
     ray_command,
     ray_variables,
     started,
 )
-from skipjack.gpu.opening import find_gpus
+from skipjack.gpu import find_gpus
 from skipjack.reading import numbered
 
 T = TypeVar("T")
 
-# What it says goes to a file of ours: a container that failed is gone with its log.
+# Its output goes to a file of ours: the engine removes a failed container with its log.
 _INTO_FILE = ("sh", "-c", 'log=$1; shift; exec "$@" >"$log" 2>&1', "sh")
 _PYTHON = "python3"
 _LOOK_S = 0.2
 
 
 def begin(request: NodeRequest, record: NodeRecord, token: Path, user_dir: Path) -> NodeRecord:
-    """Start the first, then all others at once; gives the record with the address Ray chose."""
+    """Start the first, then the others in parallel; returns the record with Ray's address."""
     engine = ready_engine()
     node = _Node(engine, request, record, token, place_for_containers(user_dir))
     (name, gpu), *others = zip(record.containers, _gpus(request), strict=True)
@@ -54,17 +61,17 @@ def begin(request: NodeRequest, record: NodeRecord, token: Path, user_dir: Path)
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """What all containers of a node have in common."""
+    """The common properties of a node's containers."""
 
     engine: ContainerEngine
     request: NodeRequest
     record: NodeRecord
     token: Path
     place: Path
-    """The user directory in there."""
+    """The user directory in the containers."""
 
     def launch(self, name: str, gpu: GpuRef | None) -> None:
-        """Start a container; Ray is not up in it then."""
+        """Start a container; Ray in it starts later."""
         log = self.log(name)
         log.unlink(missing_ok=True)
         request = self.request
@@ -73,7 +80,7 @@ class _Node:
         command = ray_command(
             _PYTHON, request, self.record.ip, self.record.temporary, int(gpu is not None)
         )
-        locks = str(device_lock.directory())
+        locks = str(device_locks.directory())
         seen = (str(self.place), str(self.token.parent), self.record.temporary, locks)
         line = commands.node_container(
             self.engine.program,
@@ -85,7 +92,7 @@ class _Node:
             user=f"{os.getuid()}:{os.getgid()}",
             env={
                 **ray_variables(request.machine, self.token, self.record.id),
-                device_lock.VARIABLE: locks,
+                device_locks.VARIABLE: locks,
                 USER_DIR: str(self.place),
                 "HOME": self.record.temporary,
             },
@@ -93,20 +100,22 @@ class _Node:
         )
         done = self.engine.call(line[1:], timeout_s=CONTAINER_S)
         if done.returncode:
-            raise SkipjackError(f"{self.engine.name} starts no container: {complaint(done.stderr)}")
+            raise SkipjackError(
+                f"{self.engine.name} could not start a container: {complaint(done.stderr)}"
+            )
 
     def wait_for(self, names: Sequence[str]) -> str:
-        """Until Ray is up in all of them; the address that it chose in the last."""
+        """Wait until Ray is up in all of them; the address that it chose in the last one."""
         deadline, waiting, ip = time.monotonic() + START_S, list(names), ""
         while waiting:
             there = _running(self.engine, waiting)
             late = time.monotonic() > deadline
             for name in list(waiting):
                 log = self.log(name)
-                said = log.read_text(errors="replace") if log.exists() else ""
-                found = started(said)
+                printed = log.read_text(errors="replace") if log.exists() else ""
+                found = started(printed)
                 if name not in there or (late and found is None):
-                    raise not_started(said, late and name in there)
+                    raise not_started(printed, late and name in there)
                 if found is not None:
                     ip = found
                     waiting.remove(name)
@@ -115,12 +124,12 @@ class _Node:
         return ip
 
     def log(self, name: str) -> Path:
-        """What a container says; the same file for the next one in its place."""
+        """The output of a container; its successor uses the same file."""
         return self.token.with_name(f"ray-{name.rpartition('-')[2]}.log")
 
 
 def running(record: NodeRecord) -> list[str]:
-    """Those of its containers that run."""
+    """The running containers of a node."""
     return _running(ready_engine(), record.containers)
 
 
@@ -130,21 +139,21 @@ def _running(engine: ContainerEngine, names: Sequence[str]) -> list[str]:
     words = ["--filter", f"name={names[0].rpartition('-')[0]}-", "--format", "{{.Names}}"]
     asked = engine.call(["ps", *words], timeout_s=CONTAINER_S)
     if asked.returncode:
-        raise SkipjackError(f"{engine.name} lists no containers: {complaint(asked.stderr)}")
+        raise SkipjackError(f"{engine.name} could not list containers: {complaint(asked.stderr)}")
     there = asked.stdout.decode(errors="replace").split()
     return [name for name in names if name in there]
 
 
 def end(record: NodeRecord) -> list[str]:
-    """End its containers, those that joined a head before the head; those that do not end."""
+    """End the containers of a node, the first one last; returns those that did not end."""
     engine = ready_engine()
 
     def stop(name: str) -> None:
-        with contextlib.suppress(SkipjackError):  # then by force
+        with contextlib.suppress(SkipjackError):  # ended by force later
             engine.call(commands.stop_container(engine.program, name)[1:], timeout_s=CONTAINER_S)
 
     def kill(name: str) -> None:
-        with contextlib.suppress(SkipjackError):  # who is left is named
+        with contextlib.suppress(SkipjackError):  # remaining containers are returned
             engine.call(commands.kill_container(engine.program, name)[1:], timeout_s=CONTAINER_S)
 
     there = _running(engine, record.containers)
@@ -156,7 +165,7 @@ def end(record: NodeRecord) -> list[str]:
 
 
 def _at_once(do: Callable[[T], None], things: Sequence[T]) -> None:
-    """For all of them, each in a thread of its own; the first failure once all are done."""
+    """Call `do` for all in parallel threads; raises the first failure after all have ended."""
     if things:
         with ThreadPoolExecutor(len(things), "skipjack-containers") as pool:
             for future in [pool.submit(do, thing) for thing in things]:
@@ -164,7 +173,7 @@ def _at_once(do: Callable[[T], None], things: Sequence[T]) -> None:
 
 
 def _gpus(request: NodeRequest) -> list[GpuRef | None]:
-    """As many as are registered, each for a container of its own."""
+    """As many GPUs as are registered, each for its own container."""
     if not request.gpus:
         return [None]
     wanted = request.resources or {}
@@ -173,6 +182,6 @@ def _gpus(request: NodeRequest) -> list[GpuRef | None]:
     if len(found) < request.gpus:
         raise SkipjackError(
             f"found {numbered(len(found), 'GPU')} for containers, but {request.gpus} are "
-            f"registered; skipjack machine check {request.machine} says more"
+            f"registered; run skipjack machine check {request.machine}"
         )
     return found

@@ -1,11 +1,11 @@
 """``python -m skipjack.fleet.machines.node``: a node of a Ray cluster on this machine.
 
 It reads a request from standard input and prints one line of JSON. ``start`` leaves the node
-running, ``stop`` ends exactly what was started, ``status`` looks. The token of the cluster arrives
-with the request and lies in a file that only its user may read; it is on no command line.
+running, ``stop`` ends exactly what was started, ``status`` inspects it. The token of the cluster
+is part of the request and is stored in a file that only its user can read; it is never an argument.
 
-A machine has at most one node of its name. What is known of it lies in a folder of the user
-directory, so that it can be stopped also if whoever started it has forgotten all about it.
+A machine has at most one node with its name. The record of the node is in a folder of the user
+directory, so that it can be stopped even if the record of the cluster is lost.
 """
 
 from __future__ import annotations
@@ -24,34 +24,33 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from skipjack.children import SAFE_DIRECTORY, environment_for
 from skipjack.errors import SkipjackError
-from skipjack.fleet.images.container_engine import ready_engine
-from skipjack.fleet.machines.marked import end_marked, marked
-from skipjack.fleet.machines.node_record import (
+from skipjack.fleet.images import ready_engine
+from skipjack.fleet.machines.node_start import (
+    START_S,
     NodeRecord,
     NodeRequest,
-    container_names,
-    forget,
-    read_record,
-    write_record,
-    write_token,
-)
-from skipjack.fleet.machines.ray_start import (
-    START_S,
     check_head,
+    container_names,
+    end_marked,
+    forget,
+    marked,
     not_started,
     own_ip,
     ray_command,
     ray_variables,
+    read_record,
     started,
+    write_record,
+    write_token,
 )
+from skipjack.processes import SAFE_DIRECTORY, environment_for
 from skipjack.reading import numbered, read_json
 from skipjack.settings import load_settings
 from skipjack.storage import FileLock, ensure_directory
 
-# `contained_node` is imported where it is needed: with the drivers of GPUs, which take longer to
-# load than a node without containers takes to answer.
+# `contained_node` is imported where it is needed: it loads the drivers of GPUs, which takes longer
+# than a node without containers takes to answer.
 FOLDER = "ray-nodes"
 LOG = "ray.log"
 _LOOK_S = 0.1
@@ -59,28 +58,28 @@ _LONGEST_TEMPORARY = 16
 
 
 def start(request: NodeRequest, folder: Path) -> dict[str, Any]:
-    """Start the node unless it runs already; gives where it is."""
+    """Start the node unless it runs already; returns its address."""
     there = read_record(folder)
-    if there is not None and _state(there) is not State.GONE:
+    if there is not None and _state(there) is not NodeHealth.GONE:
         if there.cluster != request.cluster:
             raise SkipjackError(
-                f"{request.machine} already is a node of another cluster ({there.what}); skipjack "
-                "fleet down where it was started ends it"
+                f"{request.machine} is a node of another cluster already ({there.what}); end it "
+                "with skipjack fleet down where it was started"
             )
-        if _state(there) is State.WHOLE:
+        if _state(there) is NodeHealth.WHOLE:
             return {"ip": there.ip, "what": there.what, "already": True}
-        _end(there)  # half of it died
+        _end(there)  # part of it died
     if there is not None:
         forget(folder, there)
     if request.head:
         check_head(request.head)
     if request.image:
-        ready_engine()  # complains if there is none, before anything is written down
+        ready_engine()  # fails without an engine, before anything is stored
     id = secrets.token_hex(8)
     record = NodeRecord(id, request.cluster, own_ip(), str(_temporary(id)))
     if request.image:
         record = replace(record, containers=container_names(request, id))
-    write_record(folder, record)  # before anything runs: whatever bears the mark can be found
+    write_record(folder, record)  # before anything runs, so that all marked processes can be found
     try:
         record = _begin(request, record, folder)
         write_record(folder, record)
@@ -96,10 +95,10 @@ def start(request: NodeRequest, folder: Path) -> dict[str, Any]:
 
 
 def _lost_gpus(request: NodeRequest) -> str:
-    """Ray believes what it is told; whoever gets such a GPU finds none."""
+    """A warning if fewer GPUs exist than are registered, which Ray does not check."""
     if not request.gpus or request.image:  # containers do not start without their GPU
         return ""
-    from skipjack.gpu.opening import find_gpus
+    from skipjack.gpu import find_gpus
 
     wanted = request.resources or {}
     count = sum(not wanted or device.name in wanted for _, _, device in find_gpus())
@@ -107,17 +106,17 @@ def _lost_gpus(request: NodeRequest) -> str:
         return ""
     of_it = f" of {', '.join(wanted)}" if wanted else ""
     return (
-        f"{request.machine} has {numbered(count, 'GPU')}{of_it}, {request.gpus} are registered: "
-        f"skipjack machine check {request.machine} says more"
+        f"{request.machine} has {numbered(count, 'GPU')}{of_it}, {request.gpus} are registered; "
+        f"run skipjack machine check {request.machine}"
     )
 
 
 def stop(folder: Path, cluster: str) -> dict[str, Any]:
-    """End the node and forget it; nothing happens if there is none, or one of another cluster."""
+    """End the node and remove its record, if there is one of this cluster."""
     record = read_record(folder)
     if record is None or record.cluster != cluster:
         return {"ended": False}
-    ran = _state(record) is not State.GONE
+    ran = _state(record) is not NodeHealth.GONE
     _end(record)
     forget(folder, record)
     return {"ended": ran}
@@ -128,14 +127,14 @@ def status(folder: Path, cluster: str) -> dict[str, Any]:
     record = read_record(folder)
     if record is None or record.cluster != cluster:
         return {"up": False}
-    return {"up": _state(record) is State.WHOLE, "ip": record.ip, "what": record.what}
+    return {"up": _state(record) is NodeHealth.WHOLE, "ip": record.ip, "what": record.what}
 
 
 def _temporary(id: str) -> Path:
-    """Ray's own folder. Names of sockets that it makes below have at most 107 characters."""
+    """Ray's own folder, with a short path: paths of sockets have at most 107 characters."""
     usual = tempfile.gettempdir()
     outer = Path(usual if len(usual) <= _LONGEST_TEMPORARY else "/tmp") / f"sj-ray-{id}"
-    outer.mkdir(mode=0o700)  # Ray lets everybody write to its own
+    outer.mkdir(mode=0o700)  # Ray makes its own folder writable for all users
     return outer
 
 
@@ -151,7 +150,7 @@ def _begin(request: NodeRequest, record: NodeRecord, folder: Path) -> NodeRecord
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
-            # Ray starts modules of its own by name, which would be looked for here first.
+            # Ray starts its modules by name; the current directory would be searched first.
             cwd=SAFE_DIRECTORY,
             env={**environment_for(SAFE_DIRECTORY, os.environ), **variables},
             stdin=subprocess.DEVNULL,
@@ -160,23 +159,23 @@ def _begin(request: NodeRequest, record: NodeRecord, folder: Path) -> NodeRecord
             start_new_session=True,  # it outlives this connection
         )
     deadline = time.monotonic() + START_S
-    while (ip := started(said := log.read_text(errors="replace"))) is None:
+    while (ip := started(printed := log.read_text(errors="replace"))) is None:
         late = time.monotonic() > deadline
         if late or process.poll() is not None:
-            raise not_started(said, late)
+            raise not_started(printed, late)
         time.sleep(_LOOK_S)
     return replace(record, pid=process.pid, ip=ip or record.ip)
 
 
-class State(Enum):
-    """What is left of a node that was started."""
+class NodeHealth(Enum):
+    """Which part of a node is running."""
 
     WHOLE = "whole"
     PARTLY = "partly"
     GONE = "gone"
 
 
-def _state(record: NodeRecord) -> State:
+def _state(record: NodeRecord) -> NodeHealth:
     if record.containers:
         from skipjack.fleet.machines import contained_node
 
@@ -185,7 +184,7 @@ def _state(record: NodeRecord) -> State:
     else:
         pids = marked(record.id)
         there, whole = len(pids), record.pid in pids
-    return State.WHOLE if whole else State.PARTLY if there else State.GONE
+    return NodeHealth.WHOLE if whole else NodeHealth.PARTLY if there else NodeHealth.GONE
 
 
 def _end(record: NodeRecord) -> None:
@@ -196,11 +195,13 @@ def _end(record: NodeRecord) -> None:
         left = contained_node.end(record)
     left += [f"process {pid}" for pid in end_marked(record.id, record.pid)]
     if left:
-        raise SkipjackError(f"{', '.join(left)} of the node do not end; end them by hand")
+        raise SkipjackError(
+            f"the node did not end: {', '.join(left)} still running; end them manually"
+        )
 
 
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:
-    """What came of a request."""
+    """The answer to a request."""
     machine, cluster = str(request["machine"]), str(request["cluster"])
     folder = ensure_directory(load_settings().user_dir / FOLDER / machine)
     with FileLock(folder / "lock"):
@@ -211,7 +212,7 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Answer one request; of a failure, ``failure`` says why."""
+    """Answer one request; after a failure, ``failure`` has the reason."""
     request = read_json(sys.stdin.read(), "the request", surrogates=True).mapping()
     try:
         content = answer(request)

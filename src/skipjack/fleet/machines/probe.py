@@ -1,4 +1,4 @@
-"""``python -m skipjack.fleet.machines.probe``: what this machine is, for one that checks it.
+"""``python -m skipjack.fleet.machines.probe``: a report about this machine, for checks.
 
 It reads a request from standard input, if there is one, and prints one line of JSON.
 """
@@ -16,19 +16,19 @@ from pathlib import Path
 from typing import Any
 
 import skipjack
-from skipjack.core.device import Device
+from skipjack.core import Device
 from skipjack.fleet.host import detect_host
 from skipjack.reading import parse_json
 from skipjack.settings import Settings, load_settings
 
 PACKAGES = ("ray", "numpy", "llvmlite", "triton", "torch")
 NOTED = ("skipjack", "python", "rocm", *PACKAGES)
-"""All whose version is told, if it is there."""
+"""Everything whose version is reported, if it is installed."""
 _ROCM = Path("/opt/rocm/.info/version")
 
 
 def report(settings: Settings, device: str = "") -> dict[str, Any]:
-    """What is here; for `device`, if it is here, also what compiles for it."""
+    """A report about this machine; for `device`, if it exists, with its toolchain."""
     host = detect_host("probed")
     gpus = Counter(one.name for one in host.devices if one.kind != "cpu")
     found = next((one for one in host.devices if one.name == device), None)
@@ -45,7 +45,7 @@ def report(settings: Settings, device: str = "") -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Of all that results depend on; what is not installed is not named."""
+    """Versions of everything that results depend on, if it is installed."""
     known = {"skipjack": skipjack.__version__, "python": platform.python_version()}
     for name in PACKAGES:
         try:

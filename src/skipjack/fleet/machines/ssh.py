@@ -1,11 +1,8 @@
-"""Commands on other machines: one, or many at once, each with its output and exit code.
-
-Nothing is left behind here: a command that takes too long, or is interrupted, loses its ssh. What
-it began over there may go on; commands that must not outlive their caller limit themselves.
-"""
+"""Commands on other machines over ssh: one, or many at once, with their output and exit codes."""
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import math
 import os
@@ -21,45 +18,122 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from skipjack.fleet.machines.client import (
+from skipjack.fleet.machines.ssh_client import (
     CONNECT_S,
     SSH_FAILED,
     command_line,
+    failed_before_login,
     failure,
-    never_got_in,
 )
-from skipjack.fleet.machines.output import Line, Output
-from skipjack.fleet.machines.registration import Registration
-from skipjack.interrupt import ends_interrupt
+from skipjack.fleet.model import Registration
+from skipjack.interrupt import signals_as_interrupt
 
-__all__ = ["Answer", "Line", "run_everywhere", "run_on"]
+# The output of a command: kept within limits, and passed on line by line.
 
-AT_ONCE = 64
-"""Machines that are talked to at the same time."""
-_LOOK_S = 0.1
-_AFTER_END_S = 1.0
-"""Something that was left in the background there may hold the pipes open."""
+KEPT_BYTES = 4 << 20
+"""Bytes kept of each output stream: half from the beginning, half from the end."""
+LONGEST_LINE = 1 << 16
+"""Length above which a line is passed on in pieces."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What came of a command on a machine."""
+class OutputLine:
+    """A line of output from a machine."""
+
+    machine: str
+    stream: str
+    """``stdout`` or ``stderr``."""
+    text: str
+    """The text without the line end."""
+
+
+class OutputBuffer:
+    """An output stream of a command, fed with bytes as they arrive."""
+
+    def __init__(
+        self, machine: str, stream: str, observer: Callable[[OutputLine], None] | None = None
+    ) -> None:
+        self._machine, self._stream, self._observer = machine, stream, observer
+        self._head, self._tail, self._left_out = bytearray(), bytearray(), 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._line = ""
+
+    @property
+    def text(self) -> str:
+        """The whole output, or its beginning and its end."""
+        head, tail = (bytes(part).decode(errors="replace") for part in (self._head, self._tail))
+        if not self._left_out:
+            return (bytes(self._head) + bytes(self._tail)).decode(errors="replace")
+        return f"{head}\n... {self._left_out} bytes were left out ...\n{tail}"
+
+    def take(self, data: bytes) -> None:
+        """Add bytes."""
+        self._keep(data)
+        if self._observer is not None:
+            self._pass_on(self._decoder.decode(data))
+
+    def end(self) -> None:
+        """End the stream; an unfinished line is passed on, too."""
+        if self._observer is not None:
+            self._pass_on(self._decoder.decode(b"", True))
+            if self._line:
+                self._say(self._line)
+                self._line = ""
+
+    def _keep(self, data: bytes) -> None:
+        room = KEPT_BYTES // 2 - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:]
+        excess = len(self._tail) - KEPT_BYTES // 2
+        if excess > 0:
+            del self._tail[:excess]
+            self._left_out += excess
+
+    def _pass_on(self, text: str) -> None:
+        *whole, self._line = (self._line + text).split("\n")
+        for line in whole:
+            self._say(line.removesuffix("\r"))
+        while len(self._line) > LONGEST_LINE:
+            self._say(self._line[:LONGEST_LINE])
+            self._line = self._line[LONGEST_LINE:]
+
+    def _say(self, text: str) -> None:
+        assert self._observer is not None
+        self._observer(OutputLine(self._machine, self._stream, text))
+
+
+# Commands on other machines: one, or many in parallel, each with its output and exit code.
+#
+# No process remains on this machine: the ssh of a command that takes too long, or is interrupted,
+# is ended. The remote command may continue; one that must not outlive its caller has to limit
+# itself.
+
+CONNECTIONS_AT_ONCE = 64
+"""Number of parallel connections."""
+_LOOK_S = 0.1
+_AFTER_END_S = 1.0
+"""Time to read remaining output: a remote background process may hold the pipes open."""
+
+
+@dataclass(frozen=True, slots=True)
+class SshResult:
+    """The result of a command on a machine."""
 
     machine: str
     exit_code: int
-    """255 if ssh itself failed, or the time was over."""
+    """255 if ssh itself failed, or after a timeout."""
     stdout: str
-    """Bytes that are no UTF-8 are replaced; the middle of very long output is left out."""
+    """Bytes that are not UTF-8 are replaced; the middle of very long output is left out."""
     stderr: str
     seconds: float
     failure: str = ""
-    """Why there is no exit code of the command itself, in one sentence."""
+    """Why the command has no exit code, in one sentence."""
     connected: bool = True
-    """False if ssh never got in: nothing was begun there."""
+    """False if ssh failed before login, so that nothing was started there."""
 
     @property
     def ok(self) -> bool:
-        """Whether the command ran and was content."""
+        """Whether the command ran and succeeded."""
         return self.exit_code == 0 and not self.failure
 
 
@@ -69,42 +143,40 @@ def run_on(
     *,
     stdin: bytes = b"",
     timeout_s: float = 60.0,
-    observer: Callable[[Line], None] | None = None,
+    observer: Callable[[OutputLine], None] | None = None,
     accept_new: bool = False,
     stop: threading.Event | None = None,
-) -> Answer:
-    """Let the machine's login shell run a command: build it with `shlex.join`.
+) -> SshResult:
+    """Run a command in the machine's login shell; build it with `shlex.join`.
 
-    Secrets go by `stdin`, which appears in no list of processes and no log. `observer` is told
-    every line as it comes, from the calling thread. `accept_new` trusts a machine that was never
-    seen before. `stop` ends the command early, when another thread sets it.
+    Secrets are passed by `stdin`, which appears in no list of processes and no log. `observer` is
+    called with every line as it arrives, in the calling thread. `accept_new` trusts an unknown host
+    key. `stop` ends the command early when another thread sets it.
     """
     started = time.monotonic()
     connect_s = min(CONNECT_S, math.ceil(timeout_s / 2))  # ssh counts in seconds
     with tempfile.TemporaryDirectory(prefix="skipjack-ssh-") as folder:
         log = Path(folder) / "log"
         line = command_line(machine, command, log=log, connect_s=connect_s, accept_new=accept_new)
-        outputs = [Output(machine.name, name, observer) for name in ("stdout", "stderr")]
-        with _Conversation(line, stdin, outputs) as conversation:
+        outputs = [OutputBuffer(machine.name, name, observer) for name in ("stdout", "stderr")]
+        with _SshProcess(line, stdin, outputs) as conversation:
             why = conversation.until_over(started + timeout_s, stop or threading.Event())
         code = conversation.exit_code
         complaint = log.read_text(errors="replace") if log.exists() else ""
     reason, connected = "", True
     if why == "late":
-        reason = (
-            f"{machine.place} was not done within {timeout_s:g} s; what was begun there may go on"
-        )
+        reason = f"{machine.place} did not finish within {timeout_s:g} s; the command may still run"
     elif why == "stopped":
-        reason = f"interrupted; what was begun on {machine.place} may go on"
+        reason = f"interrupted; the command may still run on {machine.place}"
     elif code == SSH_FAILED:
         reason = failure(machine, complaint, connect_s)
-        connected = not never_got_in(complaint)
+        connected = not failed_before_login(complaint)
     elif code < 0:
         reason = f"the ssh to {machine.place} was ended by signal {-code}"
     stdout, stderr = (output.text for output in outputs)
     seconds = time.monotonic() - started
     code = SSH_FAILED if reason else code
-    return Answer(machine.name, code, stdout, stderr, seconds, reason, connected)
+    return SshResult(machine.name, code, stdout, stderr, seconds, reason, connected)
 
 
 def run_everywhere(
@@ -113,27 +185,27 @@ def run_everywhere(
     *,
     stdin: bytes | Callable[[Registration], bytes] = b"",
     timeout_s: float = 60.0,
-    observer: Callable[[Line], None] | None = None,
+    observer: Callable[[OutputLine], None] | None = None,
     accept_new: bool = False,
-) -> list[Answer]:
-    """`run_on` for many machines at once; answers in their order.
+) -> list[SshResult]:
+    """`run_on` for many machines in parallel; results are in their order.
 
-    Ctrl-C ends all of them, and so do SIGTERM and SIGHUP, as `KeyboardInterrupt`.
+    Ctrl-C, SIGTERM and SIGHUP end all of them, and raise `KeyboardInterrupt`.
 
-    `command` and `stdin` are the same for all, or what a function gives for each.
+    `command` and `stdin` are the same for all machines, or functions of a machine.
 
-    `observer` is told lines of all machines, one at a time, whichever thread they come from.
+    `observer` is called with the lines of all machines, by one thread at a time.
     """
     if not machines:
         return []
     alone, stop = threading.Lock(), threading.Event()
 
-    def one_at_a_time(line: Line) -> None:
+    def one_at_a_time(line: OutputLine) -> None:
         with alone:
             if observer is not None:
                 observer(line)
 
-    def ask(machine: Registration) -> Answer:
+    def ask(machine: Registration) -> SshResult:
         return run_on(
             machine,
             command(machine) if callable(command) else command,
@@ -145,21 +217,21 @@ def run_everywhere(
         )
 
     with (
-        ends_interrupt(),
-        ThreadPoolExecutor(min(AT_ONCE, len(machines)), "skipjack-ssh") as pool,
+        signals_as_interrupt(),
+        ThreadPoolExecutor(min(CONNECTIONS_AT_ONCE, len(machines)), "skipjack-ssh") as pool,
     ):
         futures = [pool.submit(ask, machine) for machine in machines]
         try:
             _wait_for(futures)
         finally:
-            # Ctrl-C, or an observer that raised: nobody goes on.
+            # Ctrl-C, or an observer that raised: all stop.
             stop.set()
             for future in futures:
                 future.cancel()
     return [future.result() for future in futures]
 
 
-def _wait_for(futures: Sequence[Future[Answer]]) -> None:
+def _wait_for(futures: Sequence[Future[SshResult]]) -> None:
     waiting = set(futures)
     while waiting:
         done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
@@ -167,16 +239,16 @@ def _wait_for(futures: Sequence[Future[Answer]]) -> None:
             future.result()
 
 
-class _Conversation:
-    """A running ssh with its pipes. As a context manager it leaves no process behind."""
+class _SshProcess:
+    """A running ssh with its pipes. As a context manager it ends the process."""
 
-    def __init__(self, line: Sequence[str], stdin: bytes, outputs: Sequence[Output]) -> None:
+    def __init__(self, line: Sequence[str], stdin: bytes, outputs: Sequence[OutputBuffer]) -> None:
         self._process = subprocess.Popen(
             line,
             stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            # A group of its own: a ProxyCommand ends with it, and Ctrl-C is ours to handle.
+            # A process group of its own: a ProxyCommand ends with it, and we handle Ctrl-C.
             start_new_session=True,
         )
         self.exit_code = SSH_FAILED
@@ -188,7 +260,7 @@ class _Conversation:
         if stdin:
             self._watch(self._process.stdin, selectors.EVENT_WRITE, None)
 
-    def __enter__(self) -> _Conversation:
+    def __enter__(self) -> _SshProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -201,7 +273,7 @@ class _Conversation:
         self._selector.close()
 
     def until_over(self, deadline: float, stop: threading.Event) -> str:
-        """Read and write until it ends: "", "late" or "stopped"."""
+        """Read and write until it ends; returns "", "late" or "stopped"."""
         while True:
             if stop.is_set():
                 return "stopped"
@@ -217,7 +289,7 @@ class _Conversation:
 
     def _read_the_rest(self) -> None:
         for key in list(self._selector.get_map().values()):
-            if key.data is None:  # nobody reads what was not sent yet
+            if key.data is None:  # unsent input is dropped
                 self._drop(key)
         enough = time.monotonic() + _AFTER_END_S
         while self._selector.get_map() and time.monotonic() < enough:
@@ -243,13 +315,13 @@ class _Conversation:
             sent = os.write(key.fd, self._unsent[: 1 << 16])
         except BlockingIOError:
             return
-        except BrokenPipeError:  # it wants no more
+        except BrokenPipeError:  # it reads no more input
             sent = len(self._unsent)
         self._unsent = self._unsent[sent:]
         if not self._unsent:
             self._drop(key)
 
-    def _watch(self, pipe: IO[bytes] | None, event: int, output: Output | None) -> None:
+    def _watch(self, pipe: IO[bytes] | None, event: int, output: OutputBuffer | None) -> None:
         assert pipe is not None
         os.set_blocking(pipe.fileno(), False)
         self._selector.register(pipe, event, output)

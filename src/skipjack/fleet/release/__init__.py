@@ -1,1 +1,1 @@
-"""From finished jobs to files that ship: results of a label, exports, comparisons, promotion."""
+"""From finished jobs to files that ship: results of labels, exports, comparisons, promotions."""

@@ -1,7 +1,22 @@
-"""A label on a Slurm cluster: one batch job that starts Ray on its nodes and runs it there."""
+"""Runs of a label on a Slurm cluster: a batch job that starts Ray on its nodes."""
 
-from skipjack.fleet.slurm.options import SlurmRequest
-from skipjack.fleet.slurm.script import batch_script
-from skipjack.fleet.slurm.submit import Submitted, submit
+from typing import TYPE_CHECKING
 
-__all__ = ["SlurmRequest", "Submitted", "batch_script", "submit"]
+from skipjack.lazy_names import lazy
+
+if TYPE_CHECKING:
+    from skipjack.fleet.slurm.batch_job import SlurmRequest, Submitted, batch_script, submit
+
+__all__ = [
+    "SlurmRequest",
+    "Submitted",
+    "batch_script",
+    "submit",
+]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "batch_job": "SlurmRequest Submitted batch_script submit",
+    },
+)

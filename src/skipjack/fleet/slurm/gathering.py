@@ -1,7 +1,7 @@
-"""Waits until the nodes of an allocation have joined Ray; the batch script runs it on the head.
+"""Wait until the nodes of an allocation have joined Ray; the batch script runs it on the head.
 
-``python -m skipjack.fleet.slurm.gathering ADDRESS NODES SECONDS`` exits with 0 when all are there,
-and with 3 when the time is over and some are missing.
+``python -m skipjack.fleet.slurm.gathering ADDRESS NODES SECONDS`` exits with 0 when all have
+joined, and with 3 after the time limit if some are missing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PAUSE_S = 0.5
 
 
 def gather(address: str, nodes: int, within_s: float) -> int:
-    """How many nodes are alive, when all are or the time is over."""
+    """Number of nodes that are alive, when all are or after the time limit."""
     import ray
 
     nodes_of_ray: Callable[[], list[dict[str, Any]]] = ray.nodes
@@ -36,7 +36,7 @@ def gather(address: str, nodes: int, within_s: float) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """The command; its words come from our own script."""
+    """Run the command; its arguments come from our own script."""
     address, nodes, within_s = arguments[0], int(arguments[1]), float(arguments[2])
     alive = gather(address, nodes, within_s)
     if alive >= nodes:

@@ -1,7 +1,7 @@
-"""A node of Ray on a node of Slurm: ``python -m skipjack.fleet.slurm.ray_node start ...``.
+"""A Ray node on a Slurm node: ``python -m skipjack.fleet.slurm.ray_node start ...``.
 
-Ray starts modules of its own by name, which are looked for in the current directory first. That is
-where the job was submitted, so Ray is started elsewhere; this process becomes it.
+Ray starts its modules by name, and the current directory is searched first. That is the directory
+where the job was submitted, so this process changes to another one and becomes Ray.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import sys
 
-from skipjack.children import SAFE_DIRECTORY, environment_for, python_command
+from skipjack.processes import SAFE_DIRECTORY, environment_for, python_command
 
 
 def main() -> None:
-    """Become ``ray`` with these words."""
+    """Replace this process by ``ray`` with these arguments."""
     command = python_command("ray.scripts.scripts", *sys.argv[1:])
     environment = environment_for(SAFE_DIRECTORY, os.environ)
     os.chdir(SAFE_DIRECTORY)

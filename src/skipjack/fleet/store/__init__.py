@@ -1,4 +1,4 @@
-"""The record of the fleet in an SQL database: problems, labels, jobs, and what came of them.
+"""The store: problems, labels, jobs and their results in an SQL database.
 
 >>> from skipjack.fleet.store import open_store
 >>> with open_store() as store:  # doctest: +SKIP
@@ -10,34 +10,59 @@ from typing import TYPE_CHECKING
 from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
-    from skipjack.fleet.records import Claim, Label, Settlement, Want
-    from skipjack.fleet.states import Built, Failed, State, Told
-    from skipjack.fleet.store.claims.artifacts import Fetched
-    from skipjack.fleet.store.claims.bundling import Bundles, Page, Received, Reception, Wanted
+    from skipjack.fleet.model import (
+        Built,
+        Claim,
+        ClaimResult,
+        Failed,
+        JobState,
+        Label,
+        Told,
+        WorkRequest,
+    )
+    from skipjack.fleet.store.catalog.devices import (
+        DeviceClass,
+        ambiguous_device,
+        by_name,
+        describable,
+        distinguishing_names,
+        of_record,
+    )
+    from skipjack.fleet.store.catalog.labels import LabelSummary, name_suggestions
+    from skipjack.fleet.store.claims.bundles import (
+        BuiltPage,
+        Bundles,
+        BundleSelection,
+        ImportedResult,
+        Reception,
+    )
     from skipjack.fleet.store.claims.queue import Queue
-    from skipjack.fleet.store.jobs.jobs import AddedJobs, JobResult
-    from skipjack.fleet.store.jobs.labels import LabelSummary
+    from skipjack.fleet.store.claims.task_inputs import FetchedArtifacts
+    from skipjack.fleet.store.jobs.job_history import LogText
+    from skipjack.fleet.store.jobs.jobs import AddedJobs, JobResult, JobVerdict
     from skipjack.fleet.store.jobs.problem_list import DeviceResult, ListedProblem, ProblemFilter
-    from skipjack.fleet.store.jobs.problems import Added, NewProblem, ProblemRow, Provenance
-    from skipjack.fleet.store.jobs.repositories import Jobs, Labels, Problems
-    from skipjack.fleet.store.jobs.stories import LogText
-    from skipjack.fleet.store.jobs.verdicts import JobVerdict
-    from skipjack.fleet.store.machines.devices import SeenClass
-    from skipjack.fleet.store.machines.repositories import Machines, Registrations
+    from skipjack.fleet.store.jobs.problems import AddedProblems, NewProblem, ProblemRow, Provenance
     from skipjack.fleet.store.opening import open_store, upgrade
+    from skipjack.fleet.store.repositories import Jobs, Labels, Machines, Problems, Registrations
     from skipjack.fleet.store.results import Results
     from skipjack.fleet.store.store import Store
 
 __all__ = [
-    "Added",
     "AddedJobs",
+    "AddedProblems",
     "Built",
+    "BuiltPage",
+    "BundleSelection",
     "Bundles",
     "Claim",
+    "ClaimResult",
+    "DeviceClass",
     "DeviceResult",
     "Failed",
-    "Fetched",
+    "FetchedArtifacts",
+    "ImportedResult",
     "JobResult",
+    "JobState",
     "JobVerdict",
     "Jobs",
     "Label",
@@ -47,23 +72,23 @@ __all__ = [
     "LogText",
     "Machines",
     "NewProblem",
-    "Page",
     "ProblemFilter",
     "ProblemRow",
     "Problems",
     "Provenance",
     "Queue",
-    "Received",
     "Reception",
     "Registrations",
     "Results",
-    "SeenClass",
-    "Settlement",
-    "State",
     "Store",
     "Told",
-    "Want",
-    "Wanted",
+    "WorkRequest",
+    "ambiguous_device",
+    "by_name",
+    "describable",
+    "distinguishing_names",
+    "name_suggestions",
+    "of_record",
     "open_store",
     "upgrade",
 ]
@@ -71,23 +96,21 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "claims.artifacts": ("Fetched",),
-        "claims.bundling": ("Bundles", "Page", "Received", "Reception", "Wanted"),
-        "claims.queue": ("Queue",),
-        "jobs.jobs": ("AddedJobs", "JobResult"),
-        "jobs.labels": ("LabelSummary",),
-        "jobs.problem_list": ("DeviceResult", "ListedProblem", "ProblemFilter"),
-        "jobs.problems": ("Added", "NewProblem", "ProblemRow", "Provenance"),
-        "jobs.repositories": ("Jobs", "Labels", "Problems"),
-        "jobs.stories": ("LogText",),
-        "jobs.verdicts": ("JobVerdict",),
-        "machines.devices": ("SeenClass",),
-        "machines.repositories": ("Machines", "Registrations"),
-        "opening": ("open_store", "upgrade"),
-        "results": ("Results",),
-        "store": ("Store",),
-        "skipjack.fleet.records": ("Claim", "Label", "Settlement", "Want"),
-        "skipjack.fleet.states": ("Built", "Failed", "State", "Told"),
+        "skipjack.fleet.model": "Built Failed JobState Told Claim ClaimResult Label WorkRequest",
+        "catalog.devices": (
+            "DeviceClass ambiguous_device by_name describable distinguishing_names of_record"
+        ),
+        "catalog.labels": "LabelSummary name_suggestions",
+        "claims.bundles": "BuiltPage BundleSelection Bundles ImportedResult Reception",
+        "claims.queue": "Queue",
+        "claims.task_inputs": "FetchedArtifacts",
+        "jobs.job_history": "LogText",
+        "jobs.jobs": "AddedJobs JobResult JobVerdict",
+        "jobs.problem_list": "DeviceResult ListedProblem ProblemFilter",
+        "jobs.problems": "AddedProblems NewProblem ProblemRow Provenance",
+        "opening": "open_store upgrade",
+        "repositories": "Jobs Labels Machines Problems Registrations",
+        "results": "Results",
+        "store": "Store",
     },
 )
-"""A program that needs only a record loads no SQLAlchemy."""

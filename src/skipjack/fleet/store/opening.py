@@ -1,4 +1,4 @@
-"""Opening the store: find the database, create or check its schema, and complain at once."""
+"""Opening the store: finding the database, and creating, checking or upgrading its schema."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import TypeVar
 from sqlalchemy import URL, Connection, Engine
 
 from skipjack.errors import StorageError
-from skipjack.fleet.seal import fleet_key
+from skipjack.fleet.signature import fleet_key
 from skipjack.fleet.store.schema import revisions
 from skipjack.fleet.store.schema.migrations import REVISIONS
 from skipjack.fleet.store.sql.dialect import dialect_of, engine_for
-from skipjack.fleet.store.sql.retrying import PATIENCE_S, Patience
-from skipjack.fleet.store.sql.urls import database_url, for_people
+from skipjack.fleet.store.sql.transactions import RETRY_LIMIT_S, RetryPolicy
+from skipjack.fleet.store.sql.urls import database_url, displayed_url
 from skipjack.fleet.store.store import Store
 from skipjack.settings import Settings, load_settings
 
 _PATIENCE_AT_START_S = 30.0
-"""For others who create the same schema; a database that is down is not waited for at all."""
+"""Time to wait for others that create the same schema; a database that is down is an error."""
 
 T = TypeVar("T")
 
@@ -30,18 +30,18 @@ def open_store(
     url: str | None = None,
     *,
     settings: Settings | None = None,
-    patience_s: float = PATIENCE_S,
+    patience_s: float = RETRY_LIMIT_S,
     on_wait: Callable[[str], None] = log.warning,
     give_up: Callable[[], bool] = lambda: False,
     to_read: bool = False,
 ) -> Store:
-    """The store at `url`, otherwise at SKIPJACK_DB, otherwise in a file of the user directory.
+    """Open the store at `url`, else at SKIPJACK_DB, else in a file of the user directory.
 
-    An empty database gets its tables. One of an older Skipjack is upgraded if it is a file, and
-    refused if it is a server's, which others use: see `upgrade`. One of a newer Skipjack is
-    refused. A database that is down is an error here; once open, it is waited for `patience_s`
-    seconds, and `on_wait` is told once each time; `give_up` ends the waiting. One that is opened
-    only `to_read` may be in a user directory that is read-only.
+    Tables are created in an empty database. A database of an older Skipjack is upgraded if it is a
+    file, and refused on a server, which others use: see `upgrade`. A database of a newer Skipjack
+    is refused. A database that is down is an error here. Once open, operations retry for
+    `patience_s` seconds when it is unreachable, call `on_wait` once, and stop when `give_up`
+    returns true. With `to_read`, the file may be in a read-only user directory.
     """
     settings = settings or load_settings()
     file = _file_to_read(url, settings) if to_read else None
@@ -51,11 +51,11 @@ def open_store(
     except BaseException:
         engine.dispose()
         raise
-    return Store(engine, lambda: fleet_key(settings), Patience(patience_s, on_wait, give_up))
+    return Store(engine, lambda: fleet_key(settings), RetryPolicy(patience_s, on_wait, give_up))
 
 
 def upgrade(url: str | None = None, *, settings: Settings | None = None) -> bool:
-    """Bring a database up to date while nobody uses it; whether there was anything to do."""
+    """Upgrade a database that no other process uses; returns whether it was necessary."""
     engine = _engine(url, settings or load_settings())
     try:
         found = _ask(engine, _version)
@@ -79,7 +79,7 @@ def _engine(url: str | None, settings: Settings) -> Engine:
 
 
 def _file_to_read(url: str | None, settings: Settings) -> URL | None:
-    """The store in a user directory that is read-only; None for any other."""
+    """The URL of a store in a read-only user directory; None for any other."""
     parsed = database_url(url, settings)
     return parsed if dialect_of(parsed).is_read_only(parsed, settings) else None
 
@@ -87,15 +87,15 @@ def _file_to_read(url: str | None, settings: Settings) -> URL | None:
 def _prepare(engine: Engine, *, read_only: bool = False) -> None:
     dialect = dialect_of(engine)
     if not read_only:
-        patience = Patience(_PATIENCE_AT_START_S, when_away=False)
-        patience.insist(engine, lambda: dialect.prepare(engine))
+        retries = RetryPolicy(_PATIENCE_AT_START_S, when_away=False)
+        retries.retry(engine, lambda: dialect.prepare(engine))
     found = _ask(engine, _version, reading=True)
     if read_only and found != REVISIONS[-1]:
         raise StorageError(
-            f"{for_people(engine.url)} is of another version of Skipjack, and its directory is "
-            "read-only; copy it to a directory that you can write to"
+            f"{displayed_url(engine.url)} is of another version of Skipjack, and its directory is "
+            "read-only; copy it to a writable directory"
         )
-    # Once a server was asked something, it said what it is.
+    # The server's type is known after the first query.
     if not read_only and (remark := dialect.remark(engine)):
         log.warning("%s", remark)
     if found in (None, revisions.UNFINISHED):
@@ -104,8 +104,8 @@ def _prepare(engine: Engine, *, read_only: bool = False) -> None:
         _upgrade(engine)
     elif found != REVISIONS[-1]:
         raise StorageError(
-            f"{for_people(engine.url)} has a schema of revision {found}, this Skipjack needs "
-            f"{REVISIONS[-1]}; let all coordinators end, then run "
+            f"{displayed_url(engine.url)} has a schema of revision {found}, this Skipjack needs "
+            f"{REVISIONS[-1]}; wait until all coordinators have ended, then run "
             "skipjack store upgrade"
         )
 
@@ -118,6 +118,6 @@ def _version(connection: Connection) -> str | None:
 
 
 def _ask(engine: Engine, work: Callable[[Connection], T], *, reading: bool = False) -> T:
-    """Do it in a transaction; others may be in the way for a moment, a database must be there."""
-    patience = Patience(_PATIENCE_AT_START_S, when_away=False)
-    return patience.transact(engine, work, reading=reading)
+    """Do work in a transaction; retries conflicts, but not an unreachable database."""
+    retries = RetryPolicy(_PATIENCE_AT_START_S, when_away=False)
+    return retries.transact(engine, work, reading=reading)

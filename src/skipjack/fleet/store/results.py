@@ -1,43 +1,42 @@
-"""The results of labels' jobs, as exports, projections and promotions read them."""
+"""The results of labels' jobs, for exports, projections and promotions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from skipjack.fleet.store.claims import artifacts, precedents
-from skipjack.fleet.store.jobs import jobs, verdicts
-from skipjack.fleet.store.sql.database import StoreDatabase
+from skipjack.fleet.store.claims import prior_results, task_inputs
+from skipjack.fleet.store.jobs import jobs
+from skipjack.fleet.store.sql.transactions import StoreDatabase
 
 if TYPE_CHECKING:
-    from skipjack.fleet.records import Known
-    from skipjack.fleet.store.claims.artifacts import Fetched
-    from skipjack.fleet.store.jobs.jobs import JobResult
-    from skipjack.fleet.store.jobs.verdicts import JobVerdict
+    from skipjack.fleet.model import PriorResult
+    from skipjack.fleet.store.claims.task_inputs import FetchedArtifacts
+    from skipjack.fleet.store.jobs.jobs import JobResult, JobVerdict
 
 
 class Results:
-    """The evaluated jobs of labels, with their kernels; a `fleet.store_protocols.LabelResults`."""
+    """The evaluated jobs of labels, with their kernels; implements `LabelResults`."""
 
     def __init__(self, database: StoreDatabase, key: Callable[[], bytes]) -> None:
         self._database, self._key = database, key
 
     def jobs(self, label: str) -> Iterator[JobResult]:
-        """The label's evaluated jobs with all that was found out."""
+        """The label's evaluated jobs with all of their facts."""
         return self._database.stream(jobs.results, label)
 
     def verdicts(self, label: str, device: str | None = None) -> Iterator[JobVerdict]:
-        """What the label's evaluated jobs say, without the facts; all of a problem in a row."""
-        return self._database.stream(verdicts.verdicts, label, device)
+        """The verdicts of the label's evaluated jobs without facts, grouped by problem."""
+        return self._database.stream(jobs.verdicts, label, device)
 
-    def artifacts(self, digests: Iterable[str]) -> Fetched:
-        """Machine code that is whole and sealed, and why the rest of it cannot be used."""
-        return self._database.transaction(artifacts.fetch, self._key(), list(digests))
+    def artifacts(self, digests: Iterable[str]) -> FetchedArtifacts:
+        """Machine code with a valid signature, and why the rest cannot be used."""
+        return self._database.transaction(task_inputs.fetch_artifacts, self._key(), list(digests))
 
-    def winners(self, label: str) -> dict[tuple[str, str], Known]:
-        """What is to be packed of a label, by problem and device, as far as jobs have said it."""
-        return self._database.read(precedents.winners, label)
+    def winners(self, label: str) -> dict[tuple[str, str], PriorResult]:
+        """The kernels to pack of a label, by problem and device, according to its jobs so far."""
+        return self._database.read(prior_results.winners, label)
 
-    def packed(self, label: str) -> dict[tuple[str, str], Known]:
-        """What kernel jobs of a label have packed, by problem and device."""
-        return self._database.read(precedents.packed, label)
+    def packed(self, label: str) -> dict[tuple[str, str], PriorResult]:
+        """The kernels that kernel jobs of a label have packed, by problem and device."""
+        return self._database.read(prior_results.packed, label)

@@ -1,7 +1,7 @@
-"""The store: the fleet's record as repositories over one database.
+"""The store: repositories over one database.
 
-Each repository is a class in the folder of its subject; its methods are transactions. Repositories
-that only coordinators, exports and bundles use are loaded when they are first used.
+The methods of a repository are transactions. Repositories that only coordinators, exports and
+bundles use are loaded when they are first used.
 """
 
 from __future__ import annotations
@@ -13,30 +13,28 @@ from typing import TYPE_CHECKING, Self
 
 from sqlalchemy import Engine
 
-from skipjack.fleet.store.claims import leases
-from skipjack.fleet.store.jobs.repositories import Jobs, Labels, Problems
-from skipjack.fleet.store.machines.repositories import Machines, Registrations
-from skipjack.fleet.store.sql.database import StoreDatabase
-from skipjack.fleet.store.sql.retrying import Patience
+from skipjack.fleet.store.claims import coordinator_leases
+from skipjack.fleet.store.repositories import Jobs, Labels, Machines, Problems, Registrations
+from skipjack.fleet.store.sql.transactions import RetryPolicy, StoreDatabase
 
 if TYPE_CHECKING:
-    from skipjack.fleet.store.claims.bundling import Bundles
+    from skipjack.fleet.store.claims.bundles import Bundles
     from skipjack.fleet.store.claims.queue import Queue
     from skipjack.fleet.store.results import Results
 
 
 class Store:
-    """The fleet's record. Made by `open_store`; used from one thread; a context manager.
+    """The store. Opened by `open_store`; used from one thread; a context manager.
 
-    Every method of a repository is committed when it returns. A database that is away is waited
-    for, as `patience` says; what it refuses for good raises a `StorageError`, whose message does
-    not have the password. An unknown name raises a `UsageError`.
+    Every method of a repository has committed when it returns. Operations on an unreachable
+    database are retried according to `retries`; permanent errors raise a `StorageError`, whose
+    message does not contain the password. An unknown name raises a `UsageError`.
     """
 
     def __init__(
-        self, engine: Engine, key: Callable[[], bytes], patience: Patience | None = None
+        self, engine: Engine, key: Callable[[], bytes], retries: RetryPolicy | None = None
     ) -> None:
-        self.database = StoreDatabase(engine, patience or Patience())
+        self.database = StoreDatabase(engine, retries or RetryPolicy())
         self._make_key = key
         self.problems = Problems(self.database)
         self.labels = Labels(self.database)
@@ -46,33 +44,33 @@ class Store:
 
     @cached_property
     def queue(self) -> Queue:
-        """Jobs as coordinators claim and settle them."""
+        """The queue of jobs for coordinators."""
         from skipjack.fleet.store.claims.queue import Queue
 
         return Queue(self.database, lambda: self.key)
 
     @cached_property
     def results(self) -> Results:
-        """What came of jobs."""
+        """The results of jobs."""
         from skipjack.fleet.store.results import Results
 
         return Results(self.database, lambda: self.key)
 
     @cached_property
     def bundles(self) -> Bundles:
-        """Jobs and results that travel in files."""
-        from skipjack.fleet.store.claims.bundling import Bundles
+        """Export of jobs to bundles, and import of their results."""
+        from skipjack.fleet.store.claims.bundles import Bundles
 
         return Bundles(self.database, lambda: self.key)
 
     @cached_property
     def key(self) -> bytes:
-        """What machine code and bundles of this fleet are sealed with.
+        """The key that signs machine code and bundles of this fleet.
 
         It is read when it is first needed, and refused if it is not the store's.
         """
         key = self._make_key()
-        self.database.transaction(leases.agree_on_key, key)
+        self.database.transaction(coordinator_leases.check_key, key)
         return key
 
     @property

@@ -1,37 +1,45 @@
-"""The work itself, wherever it is done: a round is built, or evaluated where the device is."""
+"""What a worker does: it builds a round of a job, or evaluates it on its device."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from collections.abc import Sequence
-from typing import Protocol
+from skipjack.lazy_names import lazy
 
-from skipjack.fleet.states import Stage
-from skipjack.fleet.task import Outcome, Task
-from skipjack.settings import load_settings
-from skipjack.storage import user_directory
-
-
-class Worker(Protocol):
-    """Does one task after another, and keeps warm what they share."""
-
-    def perform(self, task: Task) -> Outcome:
-        """Do a round. What goes wrong is in the outcome, never an exception."""
-
-    def close(self) -> None:
-        """End what was started."""
-
-
-def make_worker(stage: Stage, *, cores: Sequence[int] = (), gpu: str = "") -> Worker:
-    """A worker for this machine. An evaluator times on these cores, or on those of the settings,
-    and what is for a GPU on this one (``cuda:0``, or its number), or on the first that fits.
-    """
-    from skipjack import plugins
-    from skipjack.fleet.work.building import BuildingWorker
-    from skipjack.fleet.work.measuring import MeasuringWorker
-
-    settings = load_settings()
-    user_directory(settings)  # peaks are kept there, and a new machine has none
-    plugins.load(settings.plugins)
-    return (
-        BuildingWorker(settings) if stage is Stage.BUILD else MeasuringWorker(settings, cores, gpu)
+if TYPE_CHECKING:
+    from skipjack.fleet.work.worker import (
+        DEFAULT_FACTORY,
+        HEARTBEAT_S,
+        Factory,
+        Worker,
+        lower_priority,
+        make_worker,
+        name_of,
+        named,
+        run_message,
     )
+    from skipjack.fleet.work.worker_log import captured_log, open_worker_log, running_log
+
+__all__ = [
+    "DEFAULT_FACTORY",
+    "HEARTBEAT_S",
+    "Factory",
+    "Worker",
+    "captured_log",
+    "lower_priority",
+    "make_worker",
+    "name_of",
+    "named",
+    "open_worker_log",
+    "run_message",
+    "running_log",
+]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "worker": (
+            "DEFAULT_FACTORY Factory HEARTBEAT_S Worker lower_priority make_worker name_of "
+            "named run_message"
+        ),
+        "worker_log": "captured_log open_worker_log running_log",
+    },
+)

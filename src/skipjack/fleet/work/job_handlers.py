@@ -1,4 +1,4 @@
-"""How jobs of each kind are done: which study a round is of, and what a job keeps of its result."""
+"""Handlers for each kind of job: the study of a round, and what a job keeps of its result."""
 
 from __future__ import annotations
 
@@ -10,46 +10,55 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from skipjack.core.config import Config
-from skipjack.core.problem import Problem
-from skipjack.core.study import Budget
-from skipjack.core.trial import Candidate
+from skipjack.core import Budget, Candidate, Config, Problem
 from skipjack.errors import UsageError, WorkerError
-from skipjack.fleet.records import JobKind, Known
-from skipjack.fleet.task import Task
+from skipjack.fleet.model import JobKind, PriorResult, Task
 from skipjack.fleet.toolchain import toolchain
-from skipjack.fleet.work.context import TaskContext
+from skipjack.fleet.work.task_context import TaskContext
 from skipjack.interrupt import Interrupt
 from skipjack.ledger import CandidateKey, read_facts
 from skipjack.operations import parse
-from skipjack.solvers import find_solver, for_gpus_alone, is_known, refusal, solvers_for
-from skipjack.solvers.identity import build_identity
-from skipjack.solvers.solver import BuildingSolver
-from skipjack.tuning.applicable_solvers import applicable_solvers, entrants
-from skipjack.tuning.evaluators import CandidateEvaluator
-from skipjack.tuning.finding import FindResult, RankedSolver, rank_all
-from skipjack.tuning.options import TuneOptions
-from skipjack.tuning.result import Outcome as Verdict
-from skipjack.tuning.result import TuneResult
-from skipjack.tuning.strategy import FindStrategy, SearchStrategy, TuneStrategy, VerifyStrategy
-from skipjack.tuning.study_run import MeasuredRound, StudyRun
-from skipjack.tuning.verdict import conclude
+from skipjack.solvers import (
+    BuildingSolver,
+    build_identity,
+    find_solver,
+    is_known,
+    needs_gpu,
+    refusal,
+    solvers_for,
+)
+from skipjack.tuning import FindResult, RankedSolver, rank_all
+from skipjack.tuning.study import (
+    CandidateEvaluator,
+    FindStrategy,
+    MeasuredRound,
+    SearchStrategy,
+    StudyRounds,
+    TuneOptions,
+    TuneResult,
+    TuneStrategy,
+    VerifyStrategy,
+    applicable_solvers,
+    buildable_solvers,
+    conclude,
+)
+from skipjack.tuning.study import TuneOutcome as Verdict
 
 log = logging.getLogger(__name__)
 
 Measured = tuple[MeasuredRound[Any], Mapping[str, Any] | None]
-"""What came of a round; with the job's result in JSON if it is the last one."""
+"""The result of a round; with the job's result as JSON if it is the last round."""
 
 
 @dataclass(frozen=True)
 class JobHandler(ABC):
-    """How jobs of a kind are done. What is wrong with a job is an exception, as everywhere."""
+    """How jobs of a kind are done. Errors of a job are exceptions."""
 
     task: Task
 
     @property
     def fresh(self) -> bool:
-        """Whether builds that this machine kept are not to be used."""
+        """Whether builds stored on this machine must not be used."""
         return False
 
     @property
@@ -61,27 +70,27 @@ class JobHandler(ABC):
 
     @abstractmethod
     def refusal(self, problem: Problem) -> str:
-        """Why there is nothing to do, if no solver can do the problem."""
+        """Why no solver supports the problem; empty if one does."""
 
     @abstractmethod
     def solvers(self, problem: Problem) -> Sequence[BuildingSolver]:
-        """Those whose compilers a builder needs."""
+        """The solvers whose compilers a builder needs."""
 
     @abstractmethod
     def strategy(self, problem: Problem) -> SearchStrategy:
         """How the study is run."""
 
     def at_once(self, problem: Problem) -> int:
-        """How many configs a round has at most."""
+        """Maximum number of configs in a round."""
         return self.task.plan.round
 
     @abstractmethod
-    def measure(self, run: StudyRun) -> Measured:
+    def measure(self, run: StudyRounds) -> Measured:
         """Time the round."""
 
 
 def handler_of(task: Task) -> JobHandler:
-    """How the job is to be done."""
+    """The handler for the job of a task."""
     match task.plan.kind:
         case JobKind.TUNE:
             return TuneJob(task)
@@ -96,14 +105,14 @@ def study_run(
     context: TaskContext,
     problem: Problem,
     evaluator: type[CandidateEvaluator],
-) -> StudyRun:
-    """The study that a round is of. Rounds are not interrupted: their worker is ended."""
+) -> StudyRounds:
+    """The study of a round. Rounds are not interrupted: their worker is ended."""
     strategy = handler.strategy(problem)
-    return StudyRun(context, problem, handler.options, Interrupt(), strategy, evaluator)
+    return StudyRounds(context, problem, handler.options, Interrupt(), strategy, evaluator)
 
 
 def first_of(task: Task) -> tuple[Candidate, ...]:
-    """What the task brings to be tried first."""
+    """Candidates of the task to try first."""
     if task.plan.kind is JobKind.TUNE:
         return ()
     problem = parse(task.plan.problem)
@@ -111,7 +120,7 @@ def first_of(task: Task) -> tuple[Candidate, ...]:
 
 
 class TuneJob(JobHandler):
-    """A tuning, round by round: one solver, or those that promise something."""
+    """A tuning, round by round: of one solver, or of all promising ones."""
 
     @property
     def options(self) -> TuneOptions:
@@ -134,53 +143,53 @@ class TuneJob(JobHandler):
     def strategy(self, problem: Problem) -> SearchStrategy:
         return TuneStrategy(self.options.solver)
 
-    def measure(self, run: StudyRun) -> Measured:
-        told = run.measure(conclude, (), self.task.epoch)
-        return told, _verdict_json(self.task, run, told)
+    def measure(self, run: StudyRounds) -> Measured:
+        measured = run.measure(conclude, (), self.task.epoch)
+        return measured, _verdict_json(self.task, run, measured)
 
 
 class FindJob(JobHandler):
-    """A find, round by round; what did well in other jobs is tried first."""
+    """A find, round by round; good configs of other jobs are tried first."""
 
     def refusal(self, problem: Problem) -> str:
         if self.solvers(problem):
             return ""
-        reason = f"no solver can do {problem.key} on {self.task.device.name}"
-        return reason + (": it is for GPUs" if for_gpus_alone(problem, self.task.device) else "")
+        reason = f"no solver supports {problem.key} on {self.task.device.name}"
+        return reason + ("; it is for GPUs only" if needs_gpu(problem, self.task.device) else "")
 
     def solvers(self, problem: Problem) -> Sequence[BuildingSolver]:
-        return entrants(problem, self.task.device)
+        return buildable_solvers(problem, self.task.device)
 
     def strategy(self, problem: Problem) -> SearchStrategy:
         return FindStrategy(tuple(self.solvers(problem)))
 
     def at_once(self, problem: Problem) -> int:
-        """As the plan says, but one for each solver."""
+        """The number in the plan, but at least one for each solver."""
         return max(self.task.plan.round, len(self.solvers(problem)))
 
-    def measure(self, run: StudyRun) -> Measured:
+    def measure(self, run: StudyRounds) -> Measured:
         applicable = applicable_solvers(run.problem, run.context.device)
         finish = partial(rank_all, applicable=applicable)
-        told = run.measure(finish, applicable.vendors, self.task.epoch)
-        return told, _ranking_json(self.task, run, told)
+        measured = run.measure(finish, applicable.vendors, self.task.epoch)
+        return measured, _ranking_json(self.task, run, measured)
 
 
 class KernelJob(JobHandler):
-    """One config, the winner of a search, is built, checked and timed once, to be shipped.
+    """Builds, checks and times one config once: the winner of a search, which is to be shipped.
 
-    It was chosen when the task was made; who measures finds it in the facts.
+    It was chosen when the task was made; an evaluator finds it in the facts.
     """
 
     @property
     def fresh(self) -> bool:
-        """A job that was started over wants new code."""
+        """A job that was started over needs new code."""
         return self.task.epoch > 0
 
     def refusal(self, problem: Problem) -> str:
-        """Why the winner cannot be built any more, if so."""
+        """Why the winner cannot be built any more; empty if it can."""
         solver, known = self._solver(), self._winner()
         if known.solver_version not in (None, solver.version):
-            again = "skipjack run --find --fresh ranks its solvers again"
+            again = "rank its solvers again with skipjack run --find --fresh"
             raise UsageError(
                 f"the winner of {problem.key} was found by version {known.solver_version} of "
                 f"{solver.name}, which is {solver.version} now; {again}"
@@ -191,38 +200,40 @@ class KernelJob(JobHandler):
         return (self._solver(),)
 
     def strategy(self, problem: Problem) -> SearchStrategy:
-        """The winner's config and nothing else."""
+        """A study of the winner's config only."""
         return VerifyStrategy((self._solver(),))
 
     def at_once(self, problem: Problem) -> int:
         return 1
 
-    def measure(self, run: StudyRun) -> Measured:
-        told = run.measure(partial(conclude, keep=False), generation=self.task.epoch)
-        if told.result is not None and told.result.status is Verdict.FAILED:
-            raise WorkerError(f"the winner fails now: {told.result.reason}")
-        return told, _verdict_json(self.task, run, told)
+    def measure(self, run: StudyRounds) -> Measured:
+        measured = run.measure(partial(conclude, keep=False), generation=self.task.epoch)
+        if measured.result is not None and measured.result.status is Verdict.FAILED:
+            raise WorkerError(f"the winner fails now: {measured.result.reason}")
+        return measured, _verdict_json(self.task, run, measured)
 
     def _solver(self) -> BuildingSolver:
         return _building(self._winner().solver)
 
-    def _winner(self) -> Known:
+    def _winner(self) -> PriorResult:
         if self.task.known:
             return self.task.known[0]
         for text in self.task.facts:
             for row in read_facts(text).get("studies", ()):
-                return Known(str(row["solver"]), {})
-        raise WorkerError(f"the task names no kernel to build for {self.task.plan.problem}")
+                return PriorResult(str(row["solver"]), {})
+        raise WorkerError(f"the task has no kernel to build for {self.task.plan.problem}")
 
 
 def _building(name: str) -> BuildingSolver:
-    """The solver of this name; another machine may have it if it is not here."""
+    """The solver with this name; `WorkerError` if only another machine may have it."""
     try:
         solver = find_solver(name)
     except UsageError as error:
         raise WorkerError(str(error)) from None
     if not isinstance(solver, BuildingSolver):
-        raise UsageError(f"solver {name} is a library: there is nothing to build")
+        raise UsageError(
+            f"solver {name} is a library, which has nothing to build; name another solver"
+        )
     return solver
 
 
@@ -230,16 +241,16 @@ def _building(name: str) -> BuildingSolver:
 
 
 def _verdict_json(
-    task: Task, run: StudyRun, told: MeasuredRound[TuneResult]
+    task: Task, run: StudyRounds, measured: MeasuredRound[TuneResult]
 ) -> dict[str, Any] | None:
-    """Of a verdict, if it is spoken."""
-    result = told.result
+    """The job's result of a verdict; None before the last round."""
+    result = measured.result
     if result is None:
         return None
     log.info("verdict: %s: %s", result.status.word, result.reason or result.best)
     if result.status is Verdict.FAILED:
         log.warning("no config ran: %s", result.reason)
-    timed = [(solver, trial.config) for solver, trial in told.trials]
+    timed = [(solver, trial.config) for solver, trial in measured.trials]
     return {
         **result.to_json(),
         "solver_version": find_solver(result.solver).version,
@@ -249,10 +260,10 @@ def _verdict_json(
 
 
 def _ranking_json(
-    task: Task, run: StudyRun, told: MeasuredRound[FindResult]
+    task: Task, run: StudyRounds, measured: MeasuredRound[FindResult]
 ) -> dict[str, Any] | None:
-    """Of a ranking: also its first place, as a tuning's verdict has it."""
-    result = told.result
+    """The job's result of a ranking, with its first place in the form of a tuning's verdict."""
+    result = measured.result
     if result is None:
         return None
     record = result.to_json()
@@ -265,7 +276,7 @@ def _ranking_json(
         record["verdict"] = {**record["verdict"], "solver_version": version, "code": code}
     first = result.ranked[0] if result.ranked else None
     log.info("ranked: %s", ", ".join(map(_line, result.ranked)) or result.reason)
-    timed = [(solver, trial.config) for solver, trial in told.trials]
+    timed = [(solver, trial.config) for solver, trial in measured.trials]
     timed += [(one.solver, one.config) for one in result.ranked if is_known(one.solver)]
     return {
         **record,
@@ -284,8 +295,8 @@ def _line(one: RankedSolver) -> str:
     return f"{one.solver} {one.time_ns:,.0f} ns" + (" (tie)" if one.tie else "")
 
 
-def _toolchain(task: Task, run: StudyRun, timed: Iterable[tuple[str, Config]]) -> str:
-    """The toolchain, with what compiled these configs, by the name of that compiler here."""
+def _toolchain(task: Task, run: StudyRounds, timed: Iterable[tuple[str, Config]]) -> str:
+    """The toolchain, with the compilers that built these configs."""
     found: dict[str, set[str]] = defaultdict(set)
     for name, config in timed:
         solver = find_solver(name)

@@ -1,9 +1,9 @@
-"""Jobs of MIOpen: nothing is built or timed by us, a program does both and leaves its databases.
+"""Jobs of MIOpen: MIOpenDriver builds and times, and leaves its databases.
 
-The build stage passes such a job on. MIOpen can compile without running, by
+The build stage builds nothing. MIOpen can compile without running, with
 ``MIOPEN_DEBUG_COMPILE_ONLY`` and ``MIOPEN_DEVICE_ARCH``; but MIOpenDriver opens a stream on a GPU
-before it reads its command, so that a machine without one needs a library that was built for that.
-The evaluator compiles, into a cache that its GPU keeps.
+before it reads its command, so a machine without GPU would need a specially built library. The
+evaluator compiles, into a cache for its GPU.
 """
 
 from __future__ import annotations
@@ -14,69 +14,77 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from skipjack.core.config import Config
-from skipjack.core.problem import Problem
+from skipjack.core import Config, Problem
 from skipjack.errors import WorkerError
-from skipjack.execute.commands import CommandRunner
-from skipjack.execute.commands import Task as CommandTask
+from skipjack.execute import CommandRequest as CommandTask
+from skipjack.execute import CommandRunner
 from skipjack.fleet.host import machine_name
-from skipjack.fleet.records import MIOPEN, JobKind, Known
-from skipjack.fleet.states import Stage
-from skipjack.fleet.task import Outcome, Task
-from skipjack.fleet.work.assignment import DeviceAssignment
-from skipjack.fleet.worker_log import printing_to
-from skipjack.interop.miopen import Record
+from skipjack.fleet.model import MIOPEN, JobKind, JobStage, PriorResult, Task, TaskOutcome
+from skipjack.fleet.work.task_context import DeviceAssignment
+from skipjack.fleet.work.worker_log import including_file
+from skipjack.interop.miopen import DatabaseRecord
 from skipjack.ledger import Ledger
 from skipjack.operations import parse
 from skipjack.reading import numbered, read_json
 from skipjack.settings import MIOPEN_TIMEOUT_S, Settings
 from skipjack.solvers import find_solver, refusal
-from skipjack.solvers.miopen.command import Mode
-from skipjack.solvers.miopen.databases import Harvest, Installation
-from skipjack.solvers.miopen.driving import Bench, Driven, Entry, Finished, Invocation, drive, probe
-from skipjack.solvers.miopen.environment import place_of
-from skipjack.solvers.miopen.finding import find_driver
+from skipjack.solvers.miopen import (
+    DriverResult,
+    DriverSetup,
+    Finished,
+    Installation,
+    Invocation,
+    Mode,
+    ProblemRecords,
+    SolverTime,
+    drive,
+    find_driver,
+    probe,
+    worker_folders,
+)
 from skipjack.storage import user_directory
-from skipjack.tuning.finding import OK, FindResult, FindStatus, RankedSolver
+from skipjack.tuning import OK, FindResult, FindStatus, RankedSolver
 
 log = logging.getLogger(__name__)
 
 _TIMEOUTS_S = {Mode.SEARCH: 4 * 3600.0, Mode.FIND: 1800.0, Mode.KERNELS: 1800.0}
-"""MIOpen itself gives the search of one solver two hours."""
+"""MIOpen's own limit for the search of one solver is two hours."""
 _MODES = {JobKind.TUNE: Mode.SEARCH, JobKind.FIND: Mode.FIND, JobKind.KERNELS: Mode.KERNELS}
 _FORMAT = 1
 
 
-def pass_on(task: Task) -> Outcome:
-    """The build stage: there is nothing to build, but what cannot be done is said here."""
+def pass_on(task: Task) -> TaskOutcome:
+    """The build stage: it builds nothing, but refuses problems that MIOpen does not support."""
     problem = parse(task.plan.problem)
     reason = refusal(find_solver(MIOPEN), problem, task.device)
     if reason:
-        return Outcome(task.job, Stage.BUILD, inapplicable=f"miopen cannot do it: {reason}")
+        return TaskOutcome(
+            task.job, JobStage.BUILD, inapplicable=f"miopen does not support it: {reason}"
+        )
     log.info("MIOpen compiles where it runs: nothing is built here")
     brought = {hashlib.sha256(data).hexdigest(): data for data in map(pack_known, task.known)}
-    return Outcome(
-        task.job, Stage.BUILD, facts=_no_facts(), digests=tuple(brought), artifacts=brought
+    return TaskOutcome(
+        task.job, JobStage.BUILD, facts=_no_facts(), digests=tuple(brought), artifacts=brought
     )
 
 
 class MiopenJobs:
-    """Runs MIOpenDriver for an evaluator, and remembers which MIOpen it is."""
+    """Runs MIOpenDriver for an evaluator, and caches the version of MIOpen."""
 
     def __init__(self, settings: Settings) -> None:
         self._directory = user_directory(settings)
         self._runner = CommandRunner()
         self._known: dict[tuple[Path, str, str], Installation] = {}
 
-    def evaluate(self, task: Task, assigned: DeviceAssignment) -> Outcome:
-        """Do a job on a GPU, which is held by the caller."""
+    def evaluate(self, task: Task, assigned: DeviceAssignment) -> TaskOutcome:
+        """Run a job on a GPU that the caller has locked."""
         problem = parse(task.plan.problem)
         mode = _MODES[task.plan.kind]
-        # Of the very GPU: in containers that share a directory, each one's is the first.
+        # With the GPU's id: in containers that share a directory, each GPU is the first.
         gpu = "-".join(map(str, (assigned.gpu, *assigned.units)))
-        bench = Bench(
+        bench = DriverSetup(
             find_driver(),
-            place_of(self._directory, machine_name(), gpu),
+            worker_folders(self._directory, machine_name(), gpu),
             assigned.gpu,
             task.device.name,
             self._run,
@@ -85,9 +93,9 @@ class MiopenJobs:
         driven = drive(bench, problem, mode, self._installation(bench), _harvest_of(task))
         result = result_of(problem, task.device.name, driven)
         timed = [entry.time_ms for entry in driven.entries if entry.time_ms is not None]
-        return Outcome(
+        return TaskOutcome(
             task.job,
-            Stage.EVALUATE,
+            JobStage.EVALUATE,
             finished=True,
             facts=_no_facts(),
             digests=tuple(driven.code),
@@ -98,8 +106,8 @@ class MiopenJobs:
             result=result,
         )
 
-    def _installation(self, bench: Bench) -> Installation:
-        """Asked once by each worker, so that a wrong GPU or program is told before hours pass."""
+    def _installation(self, bench: DriverSetup) -> Installation:
+        """Probed once by each worker, so that a wrong GPU or program fails before a long run."""
         key = bench.driver, bench.gpu, bench.device
         if key not in self._known:
             self._known[key] = probe(bench)
@@ -114,7 +122,7 @@ class MiopenJobs:
             invocation.environment,
             invocation.timeout_s,
         )
-        with printing_to(invocation.output):
+        with including_file(invocation.output):
             ended = self._runner.run(task)
         try:
             text = ended.output.read_text(encoding="utf-8", errors="replace")
@@ -126,29 +134,29 @@ class MiopenJobs:
         self._runner.close()
 
 
-def pack_known(known: Known) -> bytes:
-    """Lines that earlier jobs have found, as an artifact: an evaluator gets those of its job."""
+def pack_known(known: PriorResult) -> bytes:
+    """Database lines of earlier jobs as an artifact, which the evaluator of the job gets."""
     return json.dumps({"format": _FORMAT, "miopen": dict(known.config)}, sort_keys=True).encode()
 
 
-def _harvest_of(task: Task) -> Harvest:
+def _harvest_of(task: Task) -> ProblemRecords:
     for data in task.artifacts.values():
         known = read_json(data, "lines of MIOpen's databases", surrogates=True)
         if known["format"].plain != _FORMAT:
             raise WorkerError(
-                f"lines of MIOpen's databases that the builder passed on are of format "
-                f"{known['format'].plain}, this Skipjack reads {_FORMAT}; builders and evaluators "
-                "need the same version"
+                f"lines of MIOpen's databases from the builder have format "
+                f"{known['format'].plain}, but this Skipjack reads {_FORMAT}; use the same version "
+                "for builders and evaluators"
             )
         lines = known["miopen"].fields()
         find, perf = (lines[name].text() if name in lines else "" for name in (FIND_DB, PERF_DB))
-        return Harvest(_record(find), _record(perf))
-    return Harvest()
+        return ProblemRecords(_record(find), _record(perf))
+    return ProblemRecords()
 
 
-def _record(line: str) -> Record | None:
+def _record(line: str) -> DatabaseRecord | None:
     key, _, contents = line.partition("=")
-    return Record.of_texts(key, contents) if contents else None
+    return DatabaseRecord.of_texts(key, contents) if contents else None
 
 
 def _timeout_s(mode: Mode) -> float:
@@ -156,25 +164,25 @@ def _timeout_s(mode: Mode) -> float:
 
 
 def _no_facts() -> str:
-    """MIOpen's times are no measurements of ours: nothing of them goes into ledgers."""
+    """Empty facts: MIOpen's times are not our measurements, and not stored in ledgers."""
     with Ledger.in_memory() as ledger:
-        return ledger.facts_beyond(ledger.snapshot())
+        return ledger.facts_since(ledger.snapshot())
 
 
 FIND_DB, PERF_DB = "find_db", "perf_db"
-"""Where a result has the lines of databases; a task that builds upon them, too."""
+"""Keys of database lines in a result, and in the artifact of a task."""
 UNTIMED = "untimed"
-"""The status of a solver without a time that is believed: its result is wrong, or the time that
-MIOpen stored cannot be one."""
+"""The status of a solver without a valid time: its result is wrong, or the time that MIOpen stored
+is impossible."""
 
 
-def result_of(problem: Problem, device: str, driven: Driven) -> dict[str, Any]:
-    """One record for machines; `WorkerError` if no solver has a time that can be believed."""
+def result_of(problem: Problem, device: str, driven: DriverResult) -> dict[str, Any]:
+    """The result as JSON; `WorkerError` if no solver has a valid time."""
     if not any(entry.time_ms is not None for entry in driven.entries):
         remarks = "; ".join(entry.remark for entry in driven.entries[:1])
         raise WorkerError(
-            f"none of the {numbered(len(driven.entries), 'solver')} that MIOpen stored has a time "
-            f"that can be believed: {remarks or 'the record is empty'}"
+            f"none of the {numbered(len(driven.entries), 'solver')} that MIOpen stored has a valid "
+            f"time: {remarks or 'the record is empty'}"
         )
     ranked = tuple(map(_ranked, driven.entries))
     found = FindResult(problem, device, FindStatus.OK, ranked, seconds=driven.seconds)
@@ -185,7 +193,7 @@ def result_of(problem: Problem, device: str, driven: Driven) -> dict[str, Any]:
     first = record["solvers"][0]
     return {
         **record,
-        # As other jobs say who won; no version of ours is behind it.
+        # The winner as in other jobs, without a version of a solver of ours.
         **{name: first[name] for name in ("solver", "config", "time_ns", "spread")},
         "solver_version": None,
         "trials": len(driven.entries),
@@ -196,7 +204,7 @@ def result_of(problem: Problem, device: str, driven: Driven) -> dict[str, Any]:
     }
 
 
-def _ranked(entry: Entry) -> RankedSolver:
+def _ranked(entry: SolverTime) -> RankedSolver:
     return RankedSolver(
         entry.solver,
         UNTIMED if entry.time_ms is None else OK,
@@ -207,20 +215,21 @@ def _ranked(entry: Entry) -> RankedSolver:
     )
 
 
-def _databases(driven: Driven) -> dict[str, Any]:
-    harvest = driven.harvest
+def _databases(driven: DriverResult) -> dict[str, Any]:
+    problem_records = driven.problem_records
     return {
         "version": driven.installation.version,
         "features": driven.installation.features,
-        FIND_DB: _lines(harvest.find),
-        PERF_DB: _lines(harvest.perf),
+        FIND_DB: _lines(problem_records.find),
+        PERF_DB: _lines(problem_records.perf),
         "kernels": [
-            {"name": one.name, "args": one.args, "digest": one.digest} for one in harvest.kernels
+            {"name": one.name, "args": one.args, "digest": one.digest}
+            for one in problem_records.kernels
         ],
-        "unbelieved": driven.unbelieved,
+        "unbelieved": driven.invalid_times,
     }
 
 
-def _lines(record: Record | None) -> list[str]:
-    """Verbatim, as exports pass them on."""
+def _lines(record: DatabaseRecord | None) -> list[str]:
+    """The line verbatim, for exports."""
     return [record.line] if record else []

@@ -1,30 +1,34 @@
-"""Tuned kernels under PyTorch's operations, for programs that need not know of it."""
-
-from __future__ import annotations
+"""Tuned kernels for PyTorch's operations, without changes to the program."""
 
 from typing import TYPE_CHECKING
 
 from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
-    from skipjack.integrations.torch.decisions import TorchDecision, TorchStatus
-    from skipjack.integrations.torch.enabling import autotune, disable, enable, is_enabled
-    from skipjack.integrations.torch.reporting import TorchReport, report
-    from skipjack.integrations.torch.result_file import ReadResult, ResultRow, read_result
-    from skipjack.integrations.torch.results import (
-        ResultWish,
+    from skipjack.integrations.torch.activation import (
+        TorchReport,
+        autotune,
+        disable,
+        enable,
+        is_enabled,
+        report,
+    )
+    from skipjack.integrations.torch.outcomes import (
+        ReadResult,
+        ResultRequest,
+        ResultRow,
+        TorchDecision,
+        TorchStatus,
         keep_results,
+        read_result,
     )
-    from skipjack.integrations.torch.signatures import why_unknown
-    from skipjack.integrations.torch.starting import (
-        operations,
-        start_in_program,
-    )
+    from skipjack.integrations.torch.program_start import operation_names, start_in_program
+    from skipjack.integrations.torch.stubs import why_unknown
 
 __all__ = [
     "ReadResult",
+    "ResultRequest",
     "ResultRow",
-    "ResultWish",
     "TorchDecision",
     "TorchReport",
     "TorchStatus",
@@ -33,7 +37,7 @@ __all__ = [
     "enable",
     "is_enabled",
     "keep_results",
-    "operations",
+    "operation_names",
     "read_result",
     "report",
     "start_in_program",
@@ -43,15 +47,11 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "decisions": ("TorchDecision", "TorchStatus"),
-        "enabling": ("autotune", "disable", "enable", "is_enabled"),
-        "reporting": ("TorchReport", "report"),
-        "result_file": ("ReadResult", "ResultRow", "read_result"),
-        "results": (
-            "ResultWish",
-            "keep_results",
+        "activation": "TorchReport autotune disable enable is_enabled report",
+        "outcomes": (
+            "ReadResult ResultRequest ResultRow TorchDecision TorchStatus keep_results read_result"
         ),
-        "signatures": ("why_unknown",),
-        "starting": ("operations", "start_in_program"),
+        "program_start": "operation_names start_in_program",
+        "stubs": "why_unknown",
     },
 )

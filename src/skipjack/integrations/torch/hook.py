@@ -1,50 +1,67 @@
-"""Puts native stubs under PyTorch's operations, once in a process, and takes them away again."""
+"""Installs native stubs for PyTorch's operations in this process, and removes them."""
 
 from __future__ import annotations
 
 import ctypes
 import logging
 import os
-import re
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from threading import RLock
 from typing import Any
 
 from skipjack.bank import layers_of
 from skipjack.errors import SkipjackError
-from skipjack.integrations.torch.abi import TorchAbi, driver_address, torch_abi, torch_module
-from skipjack.integrations.torch.calls import read_call
-from skipjack.integrations.torch.choosing import CallChooser, HookOptions
-from skipjack.integrations.torch.decisions import TorchDecision
-from skipjack.integrations.torch.racing import HookVerdicts, own_kernel, with_torch_time
-from skipjack.integrations.torch.signatures import SIGNATURES, Signature, TorchBackend
-from skipjack.integrations.torch.stubs import CPP_SYMBOLS, STUB_STEPS, stub_code, stub_module
-from skipjack.integrations.torch.table import CallTable, TableEntry
-from skipjack.integrations.torch.wanted import wanted_signatures
-from skipjack.integrations.torch.watching import SearchWatcher
+from skipjack.integrations.torch.dispatcher_registration import (
+    backends_by_name,
+    is_replaced,
+    scaled_overloads,
+    small_call_ns,
+    stand_in,
+    wanted_signatures,
+    without_override_warning,
+)
+from skipjack.integrations.torch.matching import read_call
+from skipjack.integrations.torch.outcomes import TorchDecision
+from skipjack.integrations.torch.selection import (
+    CallChooser,
+    HookOptions,
+    RaceResults,
+    SearchMonitor,
+    own_kernel,
+    with_torch_time,
+)
+from skipjack.integrations.torch.stubs import (
+    CPP_SYMBOLS,
+    SIGNATURES,
+    STUB_STEPS,
+    CallTable,
+    Signature,
+    TableEntry,
+    TorchAbi,
+    TorchBackend,
+    driver_address,
+    stub_code,
+    stub_module,
+    torch_abi,
+    torch_module,
+)
 from skipjack.native import cpu, llvm
-from skipjack.runtime import make_policy
+from skipjack.runtime.process import make_policy
 from skipjack.settings import load_settings
 
 log = logging.getLogger(__name__)
-
-_WARNING = re.compile(rb"^[^\n]*Warning only once for all operators[^\n]*\n(?:  [^\n]*\n)*", re.M)
 
 _FOR_GPUS = (
     *("aoti_torch_get_device_type", "aoti_torch_get_device_index", "cuLaunchKernelEx"),
     "aoti_torch_get_current_cuda_stream",
 )
 
-_SMALL_CALLS = 10
-
 Listener = Callable[[TorchDecision], None]
 
 
 class TorchHook:
-    """The stubs of this process. Made once: their code and table stay for good."""
+    """The stubs of this process. Created once: their code and table are never freed."""
 
     def __init__(self, abi: TorchAbi) -> None:
         self._abi = abi
@@ -67,16 +84,16 @@ class TorchHook:
         self._libraries: list[int] = []
         self._installed: tuple[Signature, ...] = ()
         self.left_alone: tuple[str, ...] = ()
-        """Operations that are not hooked because kernels gain less than the detour costs."""
+        """Operations that are not hooked because kernels save less than the hook costs."""
         self._detours: dict[Signature, float] = {}
         self._stand_ins: list[Any] = []
         self._chooser: CallChooser | None = None
         self.decisions: dict[tuple[int, ...], TorchDecision] = {}
         self.listeners: list[Listener] = []
-        self._watcher = SearchWatcher(self._kernel_ns)
+        self._watcher = SearchMonitor(self._kernel_ns)
         self._deciding: TableEntry | None = None
         self.failures = 0
-        """Calls about which nothing could be decided."""
+        """Calls for which the decision failed."""
 
     @property
     def is_installed(self) -> bool:
@@ -84,21 +101,21 @@ class TorchHook:
         return bool(self._libraries)
 
     def install(self, options: HookOptions) -> None:
-        """PyTorch calls the stubs from now on. Where they are installed, the options change."""
+        """Have PyTorch call the stubs. If they are installed already, only change the options."""
         with self._lock:
             if self._chooser is not None and self._chooser.options != options:
                 self.forget()
             self._chooser = CallChooser(self.table, self._functions, options, self._detours)
             wanted = self._wanted(options)
             if not set(wanted) <= set(self._installed):
-                self.table.close()  # what is timed meanwhile is not to be decided about
+                self.table.close()  # calls that time the hook need no decision
                 self._unregister()
-                with _without_the_warning():
+                with without_override_warning():
                     self._register(wanted)
             self.table.open(self._callback)
 
     def uninstall(self) -> None:
-        """PyTorch calls its own kernels again."""
+        """Have PyTorch call its own kernels again."""
         with self._lock:
             self.table.close()
             self._watcher.forget()
@@ -113,15 +130,15 @@ class TorchHook:
                 entry.ask_again()
 
     def start_in_child(self) -> None:
-        """In a forked child, which has no other threads: what they were at is free again."""
-        self._lock, self._watcher = RLock(), SearchWatcher(self._kernel_ns)
+        """In a forked child, which has no other threads: release what they held."""
+        self._lock, self._watcher = RLock(), SearchMonitor(self._kernel_ns)
         self.table.give_back_arena()
         if self._deciding:
             self._deciding.ask_again()
         self._ask_about_open()
 
     def _kernel_ns(self) -> float:
-        """What calls took so far, as far as somebody has timed one of their kind."""
+        """The time of calls so far, for kinds that were timed."""
         taken = 0.0
         for words, one in list(self.decisions.items()):
             entry = self.table.entries[words]
@@ -130,7 +147,7 @@ class TorchHook:
         return taken
 
     def _ask_about_open(self) -> None:
-        """Nobody watches the searches that go on: the next call asks what came of them."""
+        """Running searches are no longer watched: the next call asks for their results."""
         for words, decision in self.decisions.items():
             if not decision.is_final:
                 self.table.entries[words].ask_again()
@@ -146,7 +163,7 @@ class TorchHook:
     def _address(self, name: str) -> int:
         if name == "delete_value":
             found = self._abi.address("torch_delete_stable_ivalue")
-            # Before 2.13 it is C++'s delete, which is the C library's free.
+            # Before 2.13 it was C++'s delete, which is the C library's free.
             return found or ctypes.cast(ctypes.CDLL(None).free, ctypes.c_void_p).value or 0
         if name.startswith("Py"):
             return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
@@ -167,7 +184,7 @@ class TorchHook:
         return made.value or 0
 
     def _wanted(self, options: HookOptions) -> tuple[Signature, ...]:
-        """The operations that are hooked; those that cost much only where it may be worth it."""
+        """The operations to hook; those with a high overhead only if they may gain."""
         self.left_alone = ()
         if options.wants_every_call:
             return self.signatures
@@ -175,7 +192,7 @@ class TorchHook:
         layers = layers_of(settings.user_dir, settings.banks, settings.system_dir)
         verdicts = [
             one
-            for one in HookVerdicts(settings.user_dir).all()
+            for one in RaceResults(settings.user_dir).all()
             if one.subject.torch == self._abi.version
         ]
         found, vain = wanted_signatures(self.signatures, layers, verdicts)
@@ -199,16 +216,19 @@ class TorchHook:
                 text = ctypes.c_char_p(schema.encode())
                 self._call("aoti_torch_library_def", ctypes.c_void_p(definitions), text)
             self._own += self._implement("skipjack", ours)
-            self._own += [_scaled(name, backends) for name, backends in _backends(ours).items()]
-        free = [one for one in wanted if not _is_replaced(one)]
+            self._own += [
+                scaled_overloads(name, backends)
+                for name, backends in backends_by_name(ours).items()
+            ]
+        free = [one for one in wanted if not is_replaced(one)]
         for one in free:
             own_kernel(one.name, one.backend)
         self._libraries += self._implement("aten", [one for one in free if not one.schema])
         stand_ins = [one for one in free if one.schema]
-        plain_ns = _small_call_ns() if stand_ins and not self._detours else 0.0
-        self._stand_ins += [_stand_in(one) for one in stand_ins]
+        plain_ns = small_call_ns() if stand_ins and not self._detours else 0.0
+        self._stand_ins += [stand_in(one) for one in stand_ins]
         if plain_ns:
-            detour_ns = max(_small_call_ns() - plain_ns, 0.0)
+            detour_ns = max(small_call_ns() - plain_ns, 0.0)
             self._detours = {one: detour_ns for one in self.signatures if one.schema}
             self.table.forget_calls_without_entry()
         self._installed = tuple(wanted)
@@ -231,20 +251,20 @@ class TorchHook:
             self._call("aoti_torch_library_impl", *arguments)
         return library
 
-    # What stubs call
+    # Called by stubs
 
     def _first_seen(self, words_at: int, count: int) -> int:
-        """Decide about words; gives the entry, or 0 where PyTorch is to go on as it would.
+        """Decide about a call given by words; returns the entry, or 0 to use PyTorch's kernel.
 
-        Whatever goes wrong here must not reach PyTorch. What a signal's handler raises (Ctrl-C, or
-        the program is told to end) the stub has raised after the call.
+        Errors here must not reach PyTorch. An exception of a signal's handler (Ctrl-C, or SIGTERM)
+        is raised by the stub after the call.
         """
         try:
             words = tuple(ctypes.cast(words_at, ctypes.POINTER(ctypes.c_int64))[:count])
             return self._decided(words)
         except Exception:
             self.failures += 1
-            log.debug("a call of PyTorch could not be decided about", exc_info=True)
+            log.debug("the decision about a call of PyTorch failed", exc_info=True)
             return 0
 
     def _decided(self, words: tuple[int, ...]) -> int:
@@ -289,120 +309,28 @@ class TorchHook:
             self._deciding = before
 
     def _search_no_more(self) -> None:
-        """Somebody wants the program to end: what it still calls is not searched."""
+        """The program is to end: start no more searches."""
         self._watcher.forget()
         if self._chooser is not None and self._chooser.options.policy.measures:
             log.warning(
-                "interrupted: nothing more is tuned in this process; skipjack.torch.enable(...) "
-                "turns it on again"
+                "interrupted: nothing more is tuned in this process; call "
+                "skipjack.integrations.torch.activation.enable(...) to turn tuning on again"
             )
             options = replace(self._chooser.options, policy=make_policy("db"))
             self._chooser = CallChooser(self.table, self._functions, options, self._detours)
 
 
 def _is_capturing() -> bool:
-    """Whether a CUDA graph is recorded: nothing may be measured then."""
+    """Whether a CUDA graph is being captured: nothing may be measured then."""
     torch = torch_module()
     return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
-
-
-def _backends(signatures: list[Signature]) -> dict[str, list[TorchBackend]]:
-    found: dict[str, list[TorchBackend]] = {}
-    for one in signatures:
-        found.setdefault(one.name, []).append(one.backend)
-    return found
-
-
-def _is_replaced(signature: Signature) -> bool:
-    """Whether another library has put a kernel of its own in the place of PyTorch's.
-
-    Ours would hide it, and fall back past it: such an operation is left alone.
-    """
-    with suppress(AttributeError, RuntimeError):
-        lines = torch_module()._C._dispatch_dump(f"aten::{signature.name}").splitlines()
-        return any(line.startswith(f"{signature.backend.key} (inactive):") for line in lines)
-    return False
-
-
-def _scaled(name: str, backends: Sequence[TorchBackend]) -> Any:
-    """Overloads of our operation for numbers that are not 1: PyTorch computes those calls."""
-    torch = torch_module()
-
-    def computed_on(backend: TorchBackend) -> Any:
-        def compute(keys: Any, added: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-            kernel = own_kernel(name, backend)
-            return kernel.call_boxed(keys, added, a, b, beta=beta, alpha=alpha)
-
-        return compute
-
-    library = torch.library.Library("skipjack", "FRAGMENT")
-    for overload, numbers in (("beta", "Scalar beta, Scalar alpha=1"), ("alpha", "Scalar alpha")):
-        tensors = "Tensor added, Tensor a, Tensor b"
-        library.define(f"{name}.{overload}({tensors}, *, {numbers}) -> Tensor")
-        for backend in backends:
-            compute = computed_on(backend)
-            library.impl(f"{name}.{overload}", compute, backend.key, with_keyset=True)
-    return library
-
-
-def _stand_in(signature: Signature) -> Any:
-    """Our operation under the one of PyTorch whose numbers the C interface cannot carry.
-
-    PyTorch passes on only numbers that are not 1, and finds the overload by them. It calls what it
-    takes for a function of Python, but no code of Python runs: in a program whose caches hold other
-    things, a few lines of it took 20 us a call.
-    """
-    torch = torch_module()
-    own, _ = torch._C._jit_get_operation(f"skipjack::{signature.name}")
-    library = torch.library.Library("aten", "IMPL")
-    library.impl(signature.name, own, signature.backend.key, allow_override=True)
-    return library
-
-
-def _small_call_ns() -> float:
-    """Of the operation with the least to do among those that have a stand-in."""
-    torch = torch_module()
-    with torch.inference_mode(), torch.device("cpu"):
-        a = torch.zeros(8, 8, dtype=torch.float32)
-
-        def timed() -> float:
-            began = time.perf_counter_ns()
-            for _ in range(_SMALL_CALLS):
-                torch.addmm(a, a, a)
-            return (time.perf_counter_ns() - began) / _SMALL_CALLS
-
-        return min(timed() for _ in range(_SMALL_CALLS))
-
-
-@contextmanager
-def _without_the_warning() -> Iterator[None]:
-    """PyTorch's C++ code prints, once, that a kernel is overridden, which is what we are here for.
-
-    What else is written meanwhile is passed on.
-    """
-    try:
-        before = os.dup(2)
-    except OSError:  # the program has closed it
-        yield
-        return
-    room = os.memfd_create("skipjack")
-    try:
-        os.dup2(room, 2)
-        yield
-    finally:
-        os.dup2(before, 2)
-        os.close(before)
-        written = os.pread(room, 1 << 20, 0)
-        os.close(room)
-        if rest := _WARNING.sub(b"", written):
-            os.write(2, rest)
 
 
 _hook: TorchHook | None = None
 
 
 def torch_hook() -> TorchHook:
-    """That of this process; `UsageError` where PyTorch is missing or too old."""
+    """The hook of this process; `UsageError` if PyTorch is missing or too old."""
     global _hook
     if _hook is None:
         _hook = TorchHook(torch_abi())
@@ -418,5 +346,5 @@ os.register_at_fork(after_in_child=_start_in_child)
 
 
 def existing_hook() -> TorchHook | None:
-    """That of this process, if there is one."""
+    """The hook of this process, if there is one."""
     return _hook

@@ -9,10 +9,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from skipjack.core.problem import shown
+from skipjack.core import excerpt
 from skipjack.errors import CorruptFileError, StorageError, UsageError
-from skipjack.interop.miopen.file_bytes import unpacked_parts
-from skipjack.interop.miopen.sqlite_file import columns, reading, writing
+from skipjack.interop.miopen.file_access import (
+    columns,
+    open_for_reading,
+    open_for_writing,
+    unpacked_parts,
+)
 
 KERNEL_DB = "kernel-db"
 _SCHEMA = (
@@ -25,7 +29,7 @@ _COLUMNS = ("kernel_name", "kernel_args", "kernel_blob", "kernel_hash", "uncompr
 _SELECT = f"SELECT id, {', '.join(_COLUMNS)} FROM kern_db ORDER BY id"
 _INSERT = f"INSERT INTO kern_db ({', '.join(_COLUMNS)}) VALUES (?, ?, ?, ?, ?)"
 _LARGEST = 1 << 28
-"""Bytes of a kernel; a row that says more is damaged. The largest that are shipped have 10 MB."""
+"""Maximum size of a kernel; a larger size means a damaged row. Shipped kernels have up to 10 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +37,15 @@ class KernelRow:
     """A compiled kernel."""
 
     name: str
-    """Its source's file name and ``.o``."""
+    """The file name of its source, with ``.o``."""
     args: str
-    """What it was compiled with, ``-mcpu`` among it."""
+    """Its compiler options, including ``-mcpu``."""
     code: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class PackedKernel:
-    """A row as it is stored."""
+    """A row in its stored form."""
 
     row: int
     name: str
@@ -49,22 +53,22 @@ class PackedKernel:
     blob: bytes
     md5: str
     uncompressed_bytes: int
-    """0: the blob is the code itself."""
+    """0 if the blob is not compressed."""
 
 
 def read_kernel_db(path: Path) -> Iterator[KernelRow]:
-    """The kernels in order; `CorruptFileError` names a row whose code is not what was put there."""
+    """The kernels in order; `CorruptFileError` names a row with damaged code."""
     for packed in packed_kernels(path):
         yield KernelRow(packed.name, packed.args, code_of(packed, path))
 
 
 def packed_kernels(path: Path) -> Iterator[PackedKernel]:
-    """The rows in order, not yet unpacked or checked."""
-    with reading(path, KERNEL_DB) as connection:
+    """The rows in order, without unpacking or checking them."""
+    with open_for_reading(path, KERNEL_DB) as connection:
         missing = set(_COLUMNS) - set(columns(connection, "kern_db"))
         if missing:
             raise CorruptFileError(
-                f"{path} is no kernel-db that is read here: its table kern_db has no "
+                f"{path} is not a supported kernel-db: its table kern_db has no column "
                 f"{', '.join(sorted(missing))}"
             )
         for row in connection.execute(_SELECT):
@@ -76,25 +80,25 @@ def _packed(row: tuple[object, ...], path: Path) -> PackedKernel:
     match number, name, args, blob, md5, size:
         case int(), str(), str(), bytes(), str(), int():
             return PackedKernel(number, name, args, blob, md5, size)
-    raise CorruptFileError(f"{path}: row {number} of kern_db has values of other types")
+    raise CorruptFileError(f"{path}: row {number} of kern_db has values of wrong types")
 
 
 def code_of(packed: PackedKernel, path: Path) -> bytes:
-    """The code of a row, whose size and MD5 were checked."""
+    """The code of a row, after a check of its size and MD5."""
     return b"".join(_checked_parts(packed, path))
 
 
 def code_bytes(packed: PackedKernel, path: Path) -> int:
-    """The size of a row's code, which was checked as by `code_of` and is never all in memory."""
+    """The size of the code of a row; checks it as `code_of` does, with less memory."""
     return sum(map(len, _checked_parts(packed, path)))
 
 
 def _checked_parts(packed: PackedKernel, path: Path) -> Iterator[bytes]:
-    where = f"{path}: row {packed.row} of kern_db ({shown(packed.name)})"
+    where = f"{path}: row {packed.row} of kern_db ({excerpt(packed.name)})"
     size = packed.uncompressed_bytes
     if not 0 <= size <= _LARGEST:
         raise CorruptFileError(
-            f"{where} is damaged: {size} is no size of a kernel; they have up to {_LARGEST:,} bytes"
+            f"{where} is damaged: its size is {size:,} bytes; kernels have up to {_LARGEST:,} bytes"
         )
     md5, so_far = hashlib.md5(usedforsecurity=False), 0
     try:
@@ -115,7 +119,7 @@ def _checked_parts(packed: PackedKernel, path: Path) -> Iterator[bytes]:
 
 
 def packed_kernel(row: KernelRow) -> PackedKernel:
-    """As MIOpen packs it: by bzip2 at level 9, or raw where that would not be smaller."""
+    """Pack as MIOpen does: with bzip2 at level 9, or uncompressed if that is not smaller."""
     blob = bz2.compress(row.code, 9)
     md5 = _md5(row.code)
     if len(blob) < len(row.code):
@@ -124,20 +128,20 @@ def packed_kernel(row: KernelRow) -> PackedKernel:
 
 
 def write_kernel_db(path: Path, rows: Iterable[KernelRow]) -> int:
-    """Write these kernels or nothing; gives how many there are, the same one twice counted once."""
+    """Write these kernels or nothing; returns the number of distinct kernels."""
     return write_packed(path, (packed_kernel(row) for row in rows))
 
 
 def write_packed(path: Path, rows: Iterable[PackedKernel]) -> int:
-    """Write rows as they are packed."""
+    """Write rows without repacking; returns the number of distinct kernels."""
     known: dict[tuple[str, str], str] = {}
-    with writing(path, _SCHEMA, KERNEL_DB) as connection:
+    with open_for_writing(path, _SCHEMA, KERNEL_DB) as connection:
         for row in rows:
             before = known.setdefault((row.name, row.args), row.md5.lower())
             if before != row.md5.lower():
                 raise UsageError(
-                    f"there are two kernels {shown(row.name)!r} with the arguments "
-                    f"{shown(row.args)!r} and different code; a kernel-db holds one of them"
+                    f"there are two kernels {excerpt(row.name)!r} with the arguments "
+                    f"{excerpt(row.args)!r} and different code; a kernel-db can contain only one"
                 )
             _insert(connection, row, path)
     return len(known)
@@ -148,7 +152,9 @@ def _insert(connection: sqlite3.Connection, row: PackedKernel, path: Path) -> No
     try:
         connection.execute(_INSERT.replace("INSERT", "INSERT OR IGNORE", 1), values)
     except (sqlite3.DataError, OverflowError) as error:
-        raise StorageError(f"{path} cannot hold the kernel {shown(row.name)!r}: {error}") from None
+        raise StorageError(
+            f"{path} cannot hold the kernel {excerpt(row.name)!r}: {error}"
+        ) from None
 
 
 def _md5(code: bytes) -> str:

@@ -1,14 +1,4 @@
-"""Keys of MIOpen's databases: what they say, and those of our problems.
-
-A find key says the sizes of both images; a perf key has the same numbers in another order, without
-the second image's size::
-
-    find  128-28-28-3x3-256-28-28-64-1x1-1x1-1x1-0-NCHW-FP32-F
-    perf  2x128x28x28x1x3x3x1x256x64x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF
-
-Forward, the first image is the input; for the other directions it is the result. Transposed
-convolutions have the keys of the plain ones that compute the same.
-"""
+"""Keys of MIOpen's databases: their parts, and how they correspond to problems."""
 
 from __future__ import annotations
 
@@ -16,15 +6,25 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from skipjack.core.problem import Problem, shown
+from skipjack.core import Problem, excerpt
 from skipjack.errors import UsageError
 from skipjack.interop.find_db_key import KEY, TYPES
-from skipjack.operations.conv_geometry import Axis, result_size
-from skipjack.operations.convolution import CONVOLUTIONS, Convolution
+from skipjack.operations import CONVOLUTIONS, Axis, Convolution, result_size
+
+# Keys of MIOpen's databases: their parts, and the keys of problems.
+#
+# A find key has the sizes of both images; a perf key has the same numbers in another order, without
+# the size of the second image::
+#
+#     find  128-28-28-3x3-256-28-28-64-1x1-1x1-1x1-0-NCHW-FP32-F
+#     perf  2x128x28x28x1x3x3x1x256x64x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF
+#
+# In the forward direction the first image is the input, in the others it is the result. Transposed
+# convolutions have the keys of the plain convolutions that compute the same.
 
 _OPERATIONS: dict[str, Convolution] = {each.name: each for each in CONVOLUTIONS}
-_LETTERS = {"result": "F", "image": "B", "filter": "W"}
-"""What is wanted, and the direction's letter."""
+_DIRECTION_LETTERS = {"result": "F", "image": "B", "filter": "W"}
+"""The letter of the direction, by the computed role."""
 _NAMES = {name: word for word, name in TYPES.items()}
 _PERF = re.compile(
     r"[23](?:x(?:0|-?[1-9]\d{0,17})){20}x(?P<layout>[A-Za-z][\w-]*?)"
@@ -33,13 +33,13 @@ _PERF = re.compile(
 )
 _USUAL = ("NCHW", "NCDHW")
 _HUGE = re.compile(r"\d{19}")
-"""More digits than a size can have."""
+"""A number with more digits than a size can have."""
 _LONG = 60
-"""Characters; shorter keys have no room for such a number."""
+"""Shorter keys, in characters, cannot contain such a number."""
 
 
 class FindKey(NamedTuple):
-    """A find key's parts, axes from depth to width, `first` and `second` with their channels."""
+    """The parts of a find key: axes from depth to width; `first` and `second` include channels."""
 
     first: tuple[int, ...]
     second: tuple[int, ...]
@@ -58,12 +58,12 @@ class FindKey(NamedTuple):
 
     @property
     def spatial(self) -> int:
-        """2 or 3."""
+        """The number of spatial axes, 2 or 3."""
         return len(self.filter)
 
     @property
     def text(self) -> str:
-        """The key."""
+        """The key as text."""
         dashed = ["-".join(map(str, sizes)) for sizes in (self.first, self.second)]
         crossed = [
             "x".join(map(str, each)) for each in (self.filter, self.pad, self.stride, self.dilation)
@@ -88,31 +88,31 @@ class FindKey(NamedTuple):
 
     @property
     def image(self) -> tuple[int, ...]:
-        """What is convolved, with its channels, whichever direction it is."""
+        """The convolved image with its channels, in any direction."""
         return self.first if self.direction == "F" else self.second
 
     @property
     def result(self) -> tuple[int, ...]:
-        """Of going forward, with its channels."""
+        """The result of the forward direction, with its channels."""
         return self.second if self.direction == "F" else self.first
 
     @property
     def geometry(self) -> tuple[tuple[int, ...], ...]:
-        """Image, filter, result, pad, stride and dilation: few different ones in a file."""
+        """Image, filter, result, pad, stride and dilation; a file has few distinct ones."""
         sizes = self.image[1:], self.filter, self.result[1:]
         return (*sizes, self.pad, self.stride, self.dilation)
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        """With the sizes that the key says."""
+        """The axes with the sizes of the key."""
         image, taps, result, *steps = self.geometry
         return tuple(Axis(*axis) for axis in zip(image, taps, result, *steps, strict=True))
 
     @property
     def excess(self) -> int:
-        """By how much the result is larger than its formula says, where it differs most.
+        """The largest difference of the result from the size that follows from the other sizes.
 
-        One more is what a padding on one side alone gives, which a key does not say.
+        It is 1 if only one side is padded by one element more, which a key cannot express.
         """
         return _excess(*self.geometry)
 
@@ -123,13 +123,13 @@ def _excess(
 ) -> int:
     sizes = zip(image, taps, *steps, strict=True)
     differences = [
-        said - max(1, result_size(*axis)) for said, axis in zip(result, sizes, strict=True)
+        stated - max(1, result_size(*axis)) for stated, axis in zip(result, sizes, strict=True)
     ]
     return max(differences, key=abs)
 
 
 def parse_find_key(text: str) -> FindKey | None:
-    """The parts of a find key; None if it is not built like one."""
+    """The parts of a find key; None if the text does not have its form."""
     match = KEY.fullmatch(text)
     if match is None or (len(text) >= _LONG and _HUGE.search(text)):
         return None
@@ -160,21 +160,21 @@ _Sizes = tuple[int, ...]
 
 @lru_cache(maxsize=4096)
 def _crossed(*texts: str) -> tuple[_Sizes, _Sizes, _Sizes, _Sizes] | None:
-    """Filter, pad, stride and dilation, of which there are few; None if their axes differ."""
+    """Filter, pad, stride and dilation; None if they have different numbers of axes."""
     taps, pad, stride, dilation = (tuple(map(int, text.split("x"))) for text in texts)
     alike = len(taps) == len(pad) == len(stride) == len(dilation)
     return (taps, pad, stride, dilation) if alike else None
 
 
 def is_perf_key(text: str) -> bool:
-    """Whether a text is a convolution's key in a perf-db."""
+    """Whether a text is the key of a convolution in a perf-db."""
     return _PERF.fullmatch(text) is not None
 
 
 def perf_fields(text: str) -> tuple[int | str, ...] | None:
-    """The 21 numbers and three words of a convolution's perf key; None if it is none.
+    """The 21 numbers and three words of a convolution's perf key; None if it is not a key.
 
-    Joined by ``x`` they give the same text again.
+    Joined by ``x``, they are the same text.
     """
     match = _PERF.fullmatch(text)
     if match is None:
@@ -183,22 +183,22 @@ def perf_fields(text: str) -> tuple[int | str, ...] | None:
 
 
 def key_of(problem: Problem) -> FindKey:
-    """What a find key says of a convolution of ours; `UsageError` where MIOpen has no key."""
+    """The parts of the find key of a problem; `UsageError` if MIOpen has no key for it."""
     operation = _OPERATIONS.get(problem.operation)
     if operation is None:
         raise UsageError(
-            f"MIOpen's databases have no keys for {shown(problem.key)!r}; they have convolutions"
+            f"MIOpen's databases have no keys for {excerpt(problem.key)!r}, only for convolutions"
         )
     if problem.dtype not in _NAMES:
         raise UsageError(
             f"MIOpen's databases have no name for {problem.dtype}, so no key for "
-            f"{shown(problem.key)!r}"
+            f"{excerpt(problem.key)!r}"
         )
     geometry = operation.geometry(problem)
     axes = geometry.axes[3 - geometry.spatial :]
     image = (geometry.c, *(axis.image for axis in axes))
     result = (geometry.k, *(axis.result for axis in axes))
-    letter = _LETTERS[geometry.wanted]
+    letter = _DIRECTION_LETTERS[geometry.wanted]
     layout = problem.layout or operation.layouts[0]
     return FindKey(
         image if letter == "F" else result,
@@ -217,10 +217,61 @@ def key_of(problem: Problem) -> FindKey:
 
 
 def find_key(problem: Problem) -> str:
-    """The key of a convolution of ours in a find-db."""
+    """The key of a convolution in a find-db."""
     return key_of(problem).text
 
 
 def perf_key(problem: Problem) -> str:
-    """The key of a convolution of ours in a perf-db; several problems may share one."""
+    """The key of a convolution in a perf-db; several problems may share one."""
     return key_of(problem).perf_text
+
+
+# The key of the problem of a find key, without creating the problem, for long lists.
+
+_PLAIN_CONVOLUTIONS = {spatial: Convolution(spatial) for spatial in (2, 3)}
+_DIRECTIONS = {"F": "fwd", "B": "bwd", "W": "wrw"}
+_AXIS_LETTERS = {2: ("hw", "yx", "pq", "uv", "lj"), 3: ("dhw", "zyx", "opq", "tuv", "ilj")}
+
+
+def problem_text(key: FindKey) -> str | None:
+    """The key of the problem that `parse_find_db` returns; None if it is not applicable."""
+    name, end = _text_ends(key.spatial, key.layouts, key.type, key.direction)
+    axes = _axis_texts(key.geometry)
+    channels, features, groups = key.image[0], key.result[0], key.groups
+    if not (name and axes) or key.bias or key.casts or min(key.n, channels, features, groups) < 1:
+        return None
+    if channels % groups or features % groups:
+        return None
+    sizes, steps = axes
+    grouped = f"g{groups}" if groups != 1 else ""
+    return f"{name}:n{key.n}c{channels}{sizes}k{features}{steps}{grouped}{end}"
+
+
+@lru_cache(maxsize=256)
+def _text_ends(
+    spatial: int, layouts: tuple[str, ...], kind: str, direction: str
+) -> tuple[str, str]:
+    """The start and end of the text; empty if the arrays are not supported."""
+    operation = _PLAIN_CONVOLUTIONS[spatial]
+    dtype, layout = TYPES.get(kind, ""), layouts[0]
+    if dtype not in operation.dtypes or layout not in operation.layouts or len(set(layouts)) > 1:
+        return "", ""
+    return operation.name, f":{dtype}:{layout}:{_DIRECTIONS[direction]}"
+
+
+@lru_cache(maxsize=4096)
+def _axis_texts(geometry: tuple[tuple[int, ...], ...]) -> tuple[str, str] | None:
+    """Sizes of the image, and of all after the features; None if they are inconsistent."""
+    image, taps, result, pad, stride, dilation = geometry
+    if min(*image, *result, *taps, *stride, *dilation) < 1:
+        return None
+    if result != tuple(map(result_size, image, taps, pad, stride, dilation)):
+        return None
+    letters = _AXIS_LETTERS[len(image)]
+    steps = [
+        *map("{}{}".format, letters[1], taps),
+        *(f"{at}{size}" for at, size in zip(letters[2], pad, strict=True) if size),
+        *(f"{at}{size}" for at, size in zip(letters[3], stride, strict=True) if size != 1),
+        *(f"{at}{size}" for at, size in zip(letters[4], dilation, strict=True) if size != 1),
+    ]
+    return "".join(map("{}{}".format, letters[0], image)), "".join(steps)

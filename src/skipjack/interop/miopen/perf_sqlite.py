@@ -1,7 +1,7 @@
-"""Perf-dbs as SQLite files: a table of problems, and one of the solvers' parameters for them.
+"""Perf-dbs as SQLite files: a table of problems, and a table of parameters of solvers for them.
 
-Read, they are the records of the text form: sorted by key, the items by their solvers' names.
-Old files hold several devices, told apart by columns ``arch`` and ``num_cu``; one is chosen.
+They are read as records of the text format, sorted by key, with items sorted by solver. Old files
+contain several devices, in the columns ``arch`` and ``num_cu``, of which one is selected.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from skipjack.core.device import parse_device_name
-from skipjack.core.problem import shown
+from skipjack.core import excerpt, parse_device_name
 from skipjack.errors import CorruptFileError, UsageError
+from skipjack.interop.miopen.file_access import columns, open_for_reading, open_for_writing
 from skipjack.interop.miopen.keys import perf_fields
-from skipjack.interop.miopen.records import Item, Record
-from skipjack.interop.miopen.sqlite_file import columns, reading, writing
+from skipjack.interop.miopen.text_db import DatabaseRecord, RecordItem
 
 PERF_DB = "perf-db in SQLite"
 _WORDS = ("layout", "data_type", "direction")
@@ -30,7 +29,7 @@ _CONFIG_TABLE = (
     "CREATE TABLE `config` (`id` INTEGER PRIMARY KEY ASC,"
     + ",".join(f"`{name}` TEXT NOT NULL" for name in _WORDS)
     + ","
-    # The blank before batchsize is in the files that MIOpen ships.
+    # The space before batchsize is in the files that MIOpen ships.
     + ",".join(f"{' ' if name == 'batchsize' else ''}`{name}` INT NOT NULL" for name in _NUMBERS)
     + ")"
 )
@@ -43,7 +42,7 @@ _SHARED_TABLE = (
     "`config` INTEGER NOT NULL,`arch` TEXT NOT NULL,`num_cu` INTEGER NOT NULL,"
     "`params` TEXT NOT NULL)"
 )
-"""That of a file that holds several devices."""
+"""The table of a file with several devices."""
 _CONFIG_INDEX = f"CREATE UNIQUE INDEX `idx_config` ON config( {','.join((*_WORDS, *_NUMBERS))} )"
 _PERF_INDEX = "CREATE UNIQUE INDEX `idx_perf_db` ON perf_db(solver, config)"
 _SHARED_INDEX = "CREATE UNIQUE INDEX `idx_perf_db` ON perf_db(solver, config, arch, num_cu)"
@@ -53,37 +52,37 @@ _BATCHNORM = (
     *("spatial_dim", "batchsize", "in_channels", "in_h", "in_w", "in_d"),
     *("resultsave", "resultrunning", "useSaved", "layout", "direction", "data_type", "mode"),
 )
-"""Columns in the order in which a text key has them."""
+"""Columns in the order of a text key."""
 
 
 @dataclass(frozen=True, slots=True)
 class PerfContents:
-    """What is in a file."""
+    """The content of a file."""
 
-    records: list[Record]
+    records: list[DatabaseRecord]
     bare: tuple[str, ...] = ()
-    """Keys of problems that have no rows of parameters."""
+    """Keys of problems without rows of parameters."""
     rows_without_config: int = 0
     other_devices: int = 0
-    """Rows of devices that were not asked for."""
+    """Number of rows of other devices than the requested one."""
     devices: tuple[str, ...] = ()
-    """Where rows say theirs, as in old files."""
+    """The devices of the rows; only in old files."""
 
 
-def read_perf_sqlite(path: Path, device: str | None = None) -> list[Record]:
-    """The records; `device` as ``gfx900/56`` chooses in a file that holds several."""
+def read_perf_sqlite(path: Path, device: str | None = None) -> list[DatabaseRecord]:
+    """The records; `device`, such as ``gfx900/56``, selects one if the file has several."""
     return perf_contents(path, device).records
 
 
 def perf_contents(path: Path, device: str | None = None) -> PerfContents:
-    """The records, and how much cannot be said in records."""
-    with reading(path, PERF_DB) as connection:
+    """The records, and counts of content that records do not represent."""
+    with open_for_reading(path, PERF_DB) as connection:
         names = _key_columns(connection, path)
         devices = _devices(connection)
         where, values = _chosen(devices, path, device)
         keys = _keys(connection, path, names)
         records = _records(connection, path, keys, (where, values))
-        total, mine = (
+        total, selected = (
             int(connection.execute(f"SELECT count(*) FROM perf_db p {each}", at).fetchone()[0])
             for each, at in (("", ()), (where, values))
         )
@@ -91,32 +90,32 @@ def perf_contents(path: Path, device: str | None = None) -> PerfContents:
         lost = "SELECT count(*) FROM perf_db WHERE config NOT IN (SELECT id FROM config)"
         orphans = int(connection.execute(lost).fetchone()[0])
     bare = sorted(text for config, text in keys.items() if config not in used)
-    return PerfContents(records, tuple(bare), orphans, total - mine, tuple(devices))
+    return PerfContents(records, tuple(bare), orphans, total - selected, tuple(devices))
 
 
 def _key_columns(connection: sqlite3.Connection, path: Path) -> tuple[str, ...]:
-    """Those of config that make up a text key, in its order; refuses other tables."""
+    """Columns of config in the order of a text key; `CorruptFileError` for other tables."""
     have = set(columns(connection, "perf_db"))
     if missing := [name for name in ("solver", "config", "params") if name not in have]:
         raise CorruptFileError(
-            f"{path} is no perf-db: a table perf_db with {', '.join(missing)} is missing"
+            f"{path} is not a perf-db: it has no table perf_db with {', '.join(missing)}"
         )
     have = set(columns(connection, "config"))
-    wanted = _BATCHNORM if "resultsave" in have else _CONVOLUTION
-    if missing := [name for name in wanted if name not in have]:
+    expected = _BATCHNORM if "resultsave" in have else _CONVOLUTION
+    if missing := [name for name in expected if name not in have]:
         raise CorruptFileError(
-            f"{path} is no perf-db: its table config has no column {', '.join(missing[:4])}"
+            f"{path} is not a perf-db: its table config has no column {', '.join(missing[:4])}"
         )
-    if more := sorted(have - {"id", *wanted}):
+    if more := sorted(have - {"id", *expected}):
         raise CorruptFileError(
-            f"{path} has a column {', '.join(more[:4])} in its table config, which is not known "
-            "here; nothing was read, so that nothing is lost"
+            f"{path} has a column {', '.join(more[:4])} in its table config, which is unknown; "
+            "nothing was read, so that no data is lost"
         )
-    return wanted
+    return expected
 
 
 def _devices(connection: sqlite3.Connection) -> dict[str, tuple[str, str]]:
-    """Names and what stands in the columns; none in files that hold one device."""
+    """The columns of each device by its name; empty in files with a single device."""
     if not set(_DEVICE) <= set(columns(connection, "perf_db")):
         return {}
     found = connection.execute("SELECT DISTINCT arch, num_cu FROM perf_db ORDER BY 1, 2").fetchall()
@@ -126,10 +125,10 @@ def _devices(connection: sqlite3.Connection) -> dict[str, tuple[str, str]]:
 def _chosen(
     names: dict[str, tuple[str, str]], path: Path, device: str | None
 ) -> tuple[str, tuple[str, ...]]:
-    """A condition on rows ``p`` of perf_db, and its values."""
+    """A condition for rows ``p`` of perf_db, and its values."""
     if device is None and len(names) > 1:
         raise UsageError(
-            f"{path} holds {len(names)} devices ({', '.join(list(names)[:6])}); choose one with "
+            f"{path} has {len(names)} devices ({', '.join(list(names)[:6])}); choose one with "
             f"--device {next(iter(names))}"
         )
     chosen = device or next(iter(names), "")
@@ -139,12 +138,12 @@ def _chosen(
 
 
 def _keys(connection: sqlite3.Connection, path: Path, names: tuple[str, ...]) -> dict[int, str]:
-    """Of each problem."""
+    """The text key of each problem."""
     key = " || 'x' || ".join(names)
     keys = dict(connection.execute(f"SELECT id, {key} FROM config").fetchall())
     for config, text in keys.items():
         if not isinstance(text, str):
-            raise CorruptFileError(f"{path}: row {config} of config has values of other types")
+            raise CorruptFileError(f"{path}: row {config} of config has values of wrong types")
     return keys
 
 
@@ -153,35 +152,38 @@ def _records(
     path: Path,
     keys: dict[int, str],
     condition: tuple[str, tuple[str, ...]],
-) -> list[Record]:
+) -> list[DatabaseRecord]:
     where, values = condition
     query = f"SELECT p.config, p.solver, p.params, p.id FROM perf_db p {where} ORDER BY p.id"
-    found: dict[str, list[Item]] = {}
+    found: dict[str, list[RecordItem]] = {}
     for config, solver, params, row in connection.execute(query, values):
         if config not in keys:
             continue  # counted by the caller
         if not (isinstance(solver, str) and isinstance(params, str)):
-            raise CorruptFileError(f"{path}: row {row} of perf_db has values of other types")
-        found.setdefault(keys[config], []).append(Item(solver, params))
+            raise CorruptFileError(f"{path}: row {row} of perf_db has values of wrong types")
+        found.setdefault(keys[config], []).append(RecordItem(solver, params))
     try:
         return [
-            Record(text, sorted(found[text], key=lambda item: item.id)) for text in sorted(found)
+            DatabaseRecord(text, sorted(found[text], key=lambda item: item.id))
+            for text in sorted(found)
         ]
     except UsageError as error:
         raise CorruptFileError(f"{path}: {error}") from None
 
 
 def perf_devices(path: Path) -> tuple[str, ...]:
-    """The devices that the rows of a file say; none in files that hold one device."""
-    with reading(path, PERF_DB) as connection:
+    """The devices of the rows; empty in files with a single device."""
+    with open_for_reading(path, PERF_DB) as connection:
         return tuple(_devices(connection))
 
 
-def write_perf_sqlite(path: Path, records: Iterable[Record], bare: Iterable[str] = ()) -> None:
-    """Write a file with the tables that MIOpen makes, all of it or nothing.
+def write_perf_sqlite(
+    path: Path, records: Iterable[DatabaseRecord], bare: Iterable[str] = ()
+) -> None:
+    """Write a file with the tables of MIOpen, completely or not at all.
 
-    Of records of one key, and of items of one solver in it, the first counts, as for MIOpen. `bare`
-    are keys of problems without parameters, behind the others.
+    Of records with one key, and of items with one solver, the first takes precedence, as in MIOpen.
+    `bare` are keys of problems without parameters, which come last.
     """
     configs = _Configs()
     rows = configs.rows(records)
@@ -190,10 +192,10 @@ def write_perf_sqlite(path: Path, records: Iterable[Record], bare: Iterable[str]
     _write(path, configs, rows)
 
 
-def write_perf_sqlite_of(path: Path, devices: Mapping[str, Iterable[Record]]) -> None:
-    """One file for several devices, named as ``gfx900/56``, whose rows say theirs.
+def write_perf_sqlite_of(path: Path, devices: Mapping[str, Iterable[DatabaseRecord]]) -> None:
+    """Write one file for several devices, such as ``gfx900/56``, with the device in each row.
 
-    MIOpen's ``miopen.db`` of before it kept a file for each device.
+    This is the ``miopen.db`` of old versions of MIOpen.
     """
     configs = _Configs()
     rows = [
@@ -205,19 +207,19 @@ def write_perf_sqlite_of(path: Path, devices: Mapping[str, Iterable[Record]]) ->
 
 
 class _Configs:
-    """The rows of problems, numbered as they come."""
+    """The rows of problems, numbered in order of their first use."""
 
     def __init__(self) -> None:
         self.by_key: dict[str, tuple[int | str, ...]] = {}
 
     def number(self, key: str) -> int:
-        """The id of a problem, the same for the same key."""
+        """The id of a problem; equal keys have equal ids."""
         if key not in self.by_key:
             self.by_key[key] = (len(self.by_key) + 1, *_config(key))
         return int(self.by_key[key][0])
 
-    def rows(self, records: Iterable[Record]) -> list[tuple[str, int, str]]:
-        """Solver, problem and parameters."""
+    def rows(self, records: Iterable[DatabaseRecord]) -> list[tuple[str, int, str]]:
+        """Rows of solver, problem and parameters."""
         found: dict[tuple[int, str], str] = {}
         seen: set[str] = set()
         for record in records:
@@ -236,14 +238,14 @@ def _write(
     rows: Iterable[tuple[str | int, ...]],
     more: tuple[str, ...] = (),
 ) -> None:
-    """`rows` are those of perf_db; `more` are the columns that they have besides the usual ones."""
+    """Write `rows` of perf_db, which have the additional columns `more`."""
     table, index = (_SHARED_TABLE, _SHARED_INDEX) if more else (_PERF_TABLE, _PERF_INDEX)
-    with writing(path, (_CONFIG_TABLE, table), PERF_DB) as connection:
+    with open_for_writing(path, (_CONFIG_TABLE, table), PERF_DB) as connection:
         into_config = _insertion("config", ("id", *_NUMBERS, *_WORDS))
         connection.executemany(into_config, configs.by_key.values())
         into_perf_db = _insertion("perf_db", ("solver", "config", "params", *more))
         connection.executemany(into_perf_db, rows)
-        for statement in (_CONFIG_INDEX, index):  # faster than keeping them up to date row by row
+        for statement in (_CONFIG_INDEX, index):  # faster than updating indexes row by row
             connection.execute(statement)
 
 
@@ -255,7 +257,7 @@ def _config(key: str) -> tuple[int | str, ...]:
     fields = perf_fields(key)
     if fields is None:
         raise UsageError(
-            f"{shown(key)!r} is not the key of a convolution in a perf-db, so SQLite has no "
+            f"{excerpt(key)!r} is not the key of a convolution in a perf-db, so SQLite has no "
             "columns for it; write a text database (.db.txt) or JSON lines (.jsonl)"
         )
     return fields

@@ -1,8 +1,8 @@
-"""A schedule on a machine as numbers that tell its speed, as many for every nest.
+"""Features of a schedule on a machine that predict its speed, of one size for every nest.
 
-Besides sizes and marks these are estimates of what costs time: how much of each vector is used, how
+In addition to sizes and marks, they estimate what costs time: how much of each vector is used, how
 many loads the register tile needs for each iteration, how often sums go to memory and back, how
-many bytes come from beyond each cache, how evenly threads are busy, and how much code there is.
+many bytes come from beyond each cache, how evenly threads are busy, and the size of the code.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from functools import lru_cache
 from itertools import product
 from math import log2, prod
 
-from skipjack.core.device import Device
-from skipjack.core.nest import Access, Accumulator, Call, Scalar
-from skipjack.core.problem import Problem
+from skipjack.core import Access, Accumulator, Call, Device, Problem, Scalar
 from skipjack.learn.loops import LoopGame, Preset, loop_game
 from skipjack.solvers.cpu.nest import (
     Loop,
@@ -28,17 +26,17 @@ from skipjack.solvers.cpu.nest import (
 )
 
 MODEL_FEATURES = 3
-"""Changes when the features do; stored in models."""
+"""The version of the features, which models store."""
 _LINE, _PAGE = 64, 4096
 _SMALL = (32 << 10, 1 << 20, 32 << 20)
-"""Sizes of caches of a machine that does not tell."""
+"""Sizes of caches that are not known."""
 _SLOW_STEPS = frozenset(
     {"exp", "log", "tanh", "sigmoid", "silu", "erf", "gelu", "gelu_tanh", "sqrt", "div", "rsqrt"}
 ) | {"silu_backward", "gelu_backward", "gelu_tanh_backward"}
 
 
 class CostFacts:
-    """What features need of a game's nest and machine, computed once."""
+    """Facts about a game's nest and machine, computed once for all its schedules."""
 
     def __init__(self, game: LoopGame) -> None:
         nest, limits, machine = game.nest, game.limits, game.machine
@@ -77,12 +75,12 @@ class CostFacts:
 
 @lru_cache(maxsize=256)
 def cost_facts(problem: Problem, device: Device) -> CostFacts:
-    """Kept for the problems of late."""
+    """The facts of a problem on a device; those of recent problems are cached."""
     return CostFacts(loop_game(problem, device, Preset.FULL))
 
 
 def _steps(scalar: Scalar) -> tuple[int, int]:
-    """Steps of an expression, and how many of them are slow."""
+    """The number of steps of an expression, and how many of them are slow."""
     if isinstance(scalar, Accumulator) or not isinstance(scalar, Call):
         return 0, 0
     inner = [_steps(argument) for argument in scalar.arguments]
@@ -91,12 +89,12 @@ def _steps(scalar: Scalar) -> tuple[int, int]:
 
 
 def log_scale(facts: CostFacts) -> float:
-    """The logarithm to base 2 of the seconds that a nest would take at a vector a nanosecond."""
+    """Log2 of the seconds that a nest would take at one vector per nanosecond."""
     return log2(facts.iterations / facts.lanes) - log2(1e9)
 
 
 def cost_features(facts: CostFacts, schedule: Schedule) -> list[float]:
-    """The numbers of a schedule, those of the nest and the machine first."""
+    """The features of a schedule; those of the nest and the machine come first."""
     nest, lanes, item = facts.nest, facts.lanes, facts.item
     loops, spans = schedule.loops, ranges(schedule, nest)
     start = schedule.suffix_start
@@ -106,7 +104,7 @@ def cost_features(facts: CostFacts, schedule: Schedule) -> list[float]:
     pivot = schedule.vectorized
     width = 1
     numbers = list(facts.fixed)
-    # Vectors: how full they are, and what the accesses do along them.
+    # Vectors: how full they are, and how accesses move along them.
     if pivot is not None:
         at = loops.index(pivot)
         width = min(lanes, spans[at])
@@ -191,7 +189,7 @@ def cost_features(facts: CostFacts, schedule: Schedule) -> list[float]:
 
 
 def _tails(facts: CostFacts, schedule: Schedule, spans: tuple[int, ...]) -> float:
-    """Log of how many versions of the innermost code there are, for tails of unrolled loops."""
+    """Log2 of the number of versions of the innermost code, for tails of unrolled loops."""
     versions = 0.0
     start = schedule.suffix_start
     for name in dict.fromkeys(loop.variable for loop in schedule.loops[start:]):
@@ -205,17 +203,17 @@ def _tails(facts: CostFacts, schedule: Schedule, spans: tuple[int, ...]) -> floa
 
 
 _LATENCY = 8
-"""Half cycles of a multiply-add."""
+"""Latency of a multiply-add in half cycles."""
 
 
 def _counts(
     facts: CostFacts, schedule: Schedule, spans: tuple[int, ...], carried: int
 ) -> list[float]:
-    """Logs of what is really executed for each vector of iterations, tails included.
+    """Log2 of what is executed for each vector of iterations, including tails.
 
-    Operations, loads, and broadcasts in vectors; half cycles of the busiest part and of the latency
-    of sums, on a core that starts two operations and two loads per cycle; executions of the
-    straight-line code; and sums that are stored.
+    Vector operations, loads and broadcasts; half cycles of the busiest unit and of the latency of
+    sums, on a core that starts two operations and two loads per cycle; executions of the
+    straight-line code; and stored sums.
     """
     names = list(facts.extents)
     pivot = schedule.vectorized
@@ -255,7 +253,7 @@ def _counts(
 
 
 def _pieces(facts: CostFacts, schedule: Schedule, name: str) -> list[tuple[int, float]]:
-    """The sizes that straight-line code has along a variable, each with how often."""
+    """The sizes of straight-line code along a variable, each with its number of executions."""
     found = {facts.extents[name]: 1.0}
     start = schedule.suffix_start
     for loop in schedule.loops[:start]:
@@ -272,7 +270,7 @@ def _pieces(facts: CostFacts, schedule: Schedule, name: str) -> list[tuple[int, 
 
 
 def _width(facts: CostFacts, schedule: Schedule, spans: tuple[int, ...]) -> int:
-    """Elements of a vector."""
+    """The number of elements in a vector."""
     at = next((n for n, loop in enumerate(schedule.loops) if loop.mark.in_vectors), None)
     return 1 if at is None else min(facts.lanes, spans[at])
 
@@ -280,14 +278,14 @@ def _width(facts: CostFacts, schedule: Schedule, spans: tuple[int, ...]) -> int:
 def _traffic(
     facts: CostFacts, schedule: Schedule, spans: tuple[int, ...], trips: list[int]
 ) -> list[float]:
-    """Log bytes for each iteration that come from beyond the registers and each cache.
+    """Log2 of the bytes for each iteration from beyond the registers and each cache.
 
-    With each, the bytes that lie together of what most of them are from. Then what the
-    straight-line code touches with one, two and three loops around it, as a share of the nearest
-    cache.
+    Each is followed by the contiguous bytes of the access with the most traffic. Then the bytes
+    that the straight-line code touches with one, two and three loops around it, relative to the
+    nearest cache.
     """
     loops = schedule.loops
-    # What all loops from a position inwards touch, from the innermost outwards.
+    # The bytes that all loops from a position inwards touch, from the innermost outwards.
     covered = dict.fromkeys(facts.extents, 1)
     inside: list[list[float]] = [[]] * (len(loops) + 1)
     rows: list[list[int]] = [[]] * (len(loops) + 1)
@@ -319,11 +317,11 @@ def _traffic(
 
 
 def _steps_in_memory(facts: CostFacts, schedule: Schedule, trips: list[int]) -> list[float]:
-    """How far the straight-line code goes in memory from one time to the next.
+    """Steps in memory from one execution of the straight-line code to the next.
 
-    The longest step in bytes, and the largest power of two that divides one of those steps or of
-    those between copies of the body: lines that far apart share few places in a cache. Then how
-    often the second and third loops around the straight-line code run.
+    The longest step in bytes, and the largest power of two that divides one of these steps or one
+    between copies of the body: lines at such distances share few sets of a cache. Then the trips of
+    the second and third loops around the straight-line code.
     """
     loops, start = schedule.loops, schedule.suffix_start
     longest, even = 1, 1
@@ -343,7 +341,7 @@ def _steps_in_memory(facts: CostFacts, schedule: Schedule, trips: list[int]) -> 
 def _visits(
     strides: Mapping[str, int], loops: tuple[Loop, ...], trips: list[int], level: int
 ) -> float:
-    """How often what lies inside of a level is read anew: not for loops that do not move it."""
+    """How often the data inside a level is read again; loops that do not move it do not count."""
     visits, moves = 1.0, False
     for at in range(level - 1, -1, -1):
         moves = moves or strides[loops[at].variable] != 0
@@ -353,7 +351,7 @@ def _visits(
 
 
 def _bytes(access: Access, covered: Mapping[str, int], item: int) -> float:
-    """Of the lines that an access touches while loops cover so much."""
+    """Bytes of the cache lines that an access touches while loops cover these ranges."""
     reach = _reach(access, covered)
     row = reach[-1] * item
     if row < _LINE and len(reach) > 1 and access.tensor.shape[-1] * item > row:
@@ -362,7 +360,7 @@ def _bytes(access: Access, covered: Mapping[str, int], item: int) -> float:
 
 
 def _row(access: Access, covered: Mapping[str, int], item: int) -> int:
-    """Bytes that an access touches one after another."""
+    """The contiguous bytes that an access touches."""
     row = item
     for reached, size in zip(
         reversed(_reach(access, covered)), reversed(access.tensor.shape), strict=True
@@ -374,7 +372,7 @@ def _row(access: Access, covered: Mapping[str, int], item: int) -> int:
 
 
 def _reach(access: Access, covered: Mapping[str, int]) -> list[int]:
-    """Elements along each dimension that an access comes to while loops cover so much."""
+    """The elements along each dimension that an access reaches while loops cover these ranges."""
     return [
         min(size, 1 + sum(abs(factor) * (covered[name] - 1) for name, factor in at.terms if factor))
         for at, size in zip(access.indices, access.tensor.shape, strict=True)

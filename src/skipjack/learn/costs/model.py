@@ -1,9 +1,8 @@
 """A cost model of schedules: regression trees over `cost_features`, in plain arrays.
 
-It is fitted by ``bench/loop_model.py`` from tables. The preset looptune has a model of its own,
-fitted to schedules of that game beside the others. A model knows how schedules of a nest compare;
-how long they take it knows as well as the machines of its tables are like the one that is asked
-about.
+``bench/loop_model.py`` fits it to tables. The preset looptune has its own model, which is also
+fitted to schedules of that game. A model predicts how schedules of a nest compare; its absolute
+times are only as good as the machine resembles those of its tables.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
+from skipjack.core import Device, Problem
 from skipjack.errors import MalformedError
 from skipjack.learn.costs.features import (
     MODEL_FEATURES,
@@ -43,7 +41,7 @@ FORMAT = "skipjack-cost-trees"
 _ARRAYS = ("roots", "features", "thresholds", "below", "above", "values")
 _LOG2 = log(2.0)
 _DIGITS = 6
-"""Of what is estimated, behind the point."""
+"""Decimal places of estimates."""
 
 Floats = NDArray[np.float32]
 Integers = NDArray[np.int32]
@@ -51,24 +49,24 @@ Integers = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class TreeCostModel:
-    """A `CostModel`: the sum of what the leaves say that a schedule's features lead to.
+    """A `CostModel`: the sum of the leaf values of all trees.
 
-    The sum is the logarithm to base 2 of a schedule's time over `log_scale`'s. Nodes of all trees
-    are in one list; a leaf's threshold is infinite, and it leads to itself.
+    The sum is log2 of a schedule's time relative to that of `log_scale`. Nodes of all trees are in
+    one list; a leaf has an infinite threshold and leads to itself.
     """
 
     roots: Integers
     features: Integers
-    """Of each node: the feature that decides."""
+    """The feature that each node compares with its threshold."""
     thresholds: Floats
     below: Integers
-    """Where features up to the threshold lead."""
+    """The next node for features up to the threshold."""
     above: Integers
     values: Floats
-    """What leaves say."""
+    """The values of leaves."""
     depth: int
     card: dict[str, Any] = field(default_factory=dict)
-    """What it was fitted on, and how well it does."""
+    """A description: what it was fitted on, and its quality."""
 
     def log_seconds(
         self, problem: Problem, device: Device, schedules: Sequence[Schedule]
@@ -88,19 +86,19 @@ class TreeCostModel:
         return [float(value) * _LOG2 for value in told]
 
     def predict(self, rows: Floats) -> Floats:
-        """For each row of features one number."""
+        """The estimate for each row of features."""
         at = np.broadcast_to(self.roots, (len(rows), len(self.roots)))
         every = np.arange(len(rows))[:, None]
         for _ in range(self.depth):
             low = rows[every, self.features[at]] <= self.thresholds[at]
             at = np.where(low, self.below[at], self.above[at])
-        # The last bits of a sum may depend on how many rows there are; a schedule has one time.
+        # Round: the last bits of a sum may depend on the number of rows.
         told = self.values[at].sum(axis=1, dtype=np.float64)
         rounded: Floats = np.round(told, _DIGITS).astype(np.float32)
         return rounded
 
     def save(self, path: Path) -> None:
-        """Plain arrays and a text of JSON."""
+        """Write the arrays, and a description as JSON."""
         about = {
             "format": FORMAT,
             "features": MODEL_FEATURES,
@@ -114,7 +112,7 @@ class TreeCostModel:
 
 
 def read_model(data: bytes, where: str) -> TreeCostModel:
-    """A model from the bytes of its file; `MalformedError` if it is none of this version."""
+    """Read a model from bytes; `MalformedError` if it is not a model of this version."""
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files}
@@ -134,7 +132,7 @@ def read_model(data: bytes, where: str) -> TreeCostModel:
         raise MalformedError(f"{where} is not a cost model of this version: {error}") from None
     if known != (FORMAT, MODEL_FEATURES):
         raise MalformedError(
-            f"{where} is a cost model over features of version {known[1]}, and this Skipjack has "
+            f"{where} is a cost model for features of version {known[1]}, but this Skipjack has "
             f"version {MODEL_FEATURES}; fit it again with bench/loop_model.py"
         )
     _check(model, where)
@@ -147,12 +145,12 @@ def _check(model: TreeCostModel, where: str) -> None:
     places = [model.roots, model.below, model.above]
     inside = all(at.size and at.min() >= 0 and at.max() < nodes for at in places)
     if not (whole and inside and 0 <= model.depth <= nodes):
-        raise MalformedError(f"{where} is not a cost model: its trees lead outside of it")
+        raise MalformedError(f"{where} is not a valid cost model: nodes of its trees do not exist")
 
 
 @functools.cache
 def shipped_model(preset: Preset = Preset.FULL) -> TreeCostModel:
-    """The one that comes with Skipjack for what is built in a preset."""
+    """The model that comes with Skipjack for a preset."""
     name = _FILES[preset]
     file = resources.files("skipjack.learn.costs") / name
     return read_model(file.read_bytes(), name)

@@ -1,7 +1,25 @@
-"""Games of loops as an environment of gymnasium; `skipjack.loops` registers it."""
+"""The scheduling game as an environment of Gymnasium; `skipjack.loops` registers it."""
 
-from skipjack.learn.environment.environment import EpisodeRecord, LoopNestEnv
-from skipjack.learn.environment.rewards import GameReward
-from skipjack.learn.environment.spaces import GraphSpace, observation_space
+from typing import TYPE_CHECKING
 
-__all__ = ["EpisodeRecord", "GameReward", "GraphSpace", "LoopNestEnv", "observation_space"]
+from skipjack.lazy_names import lazy
+
+if TYPE_CHECKING:
+    from skipjack.learn.environment.environment import EpisodeRecord, LoopNestEnv
+    from skipjack.learn.environment.spaces import GameReward, GraphSpace, observation_space
+
+__all__ = [
+    "EpisodeRecord",
+    "GameReward",
+    "GraphSpace",
+    "LoopNestEnv",
+    "observation_space",
+]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "environment": "EpisodeRecord LoopNestEnv",
+        "spaces": "GameReward GraphSpace observation_space",
+    },
+)

@@ -2,11 +2,10 @@
 
 An episode is one game (`skipjack.learn.loops`) on a problem of a dataset. It is terminated when the
 agent stops or no action is legal, and truncated after `episode_steps`. `step` never raises: an
-action that is not legal changes nothing, and a schedule that cannot be built has a rate of 0.
+illegal action changes nothing, and a schedule that cannot be built has a rate of 0.
 
-Which actions are legal is said in three ways: by `action_masks` (for sb3-contrib), in
-``info["action_mask"]`` (for `Discrete.sample`), and, with ``action_mask=True``, in the observation,
-which then is a dictionary.
+The legal actions are available as `action_masks` (for sb3-contrib), as ``info["action_mask"]`` (for
+`Discrete.sample`), and, with ``action_mask=True``, in the observation, which then is a dictionary.
 """
 
 from __future__ import annotations
@@ -25,11 +24,15 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from skipjack import plugins
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
+from skipjack.core import Device, Problem
 from skipjack.errors import ScheduleError, UsageError
-from skipjack.learn.environment.rewards import GameReward, StepTimes, reward_of
-from skipjack.learn.environment.spaces import observation_space, with_mask
+from skipjack.learn.environment.spaces import (
+    GameReward,
+    StepTimes,
+    observation_space,
+    reward_of,
+    with_mask,
+)
 from skipjack.learn.loops import (
     MEASURED,
     OBSERVATIONS,
@@ -66,7 +69,7 @@ T = TypeVar("T", bound=StrEnum)
 
 @dataclass(frozen=True, slots=True)
 class EpisodeRecord:
-    """An episode as it was played: the same actions on the same rates give the same rewards."""
+    """A record of an episode: the same actions with the same rates give the same rewards."""
 
     problem: str
     actions: tuple[str, ...]
@@ -75,9 +78,9 @@ class EpisodeRecord:
 
 
 class LoopNestEnv(gymnasium.Env[Any, Any]):
-    """Scheduling of loop nests. The game of the episode is `game`, its state `state`."""
+    """The environment. `game` is the game of the episode, and `state` its state."""
 
-    metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012 - so gymnasium has it
+    metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012 - as in gymnasium
 
     def __init__(
         self,
@@ -96,12 +99,12 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
         illegal_reward: float = 0.0,
         render_mode: str | None = None,
     ) -> None:
-        """An environment on the problems of a dataset, or on those that are named.
+        """Create an environment on the problems of a dataset, or on named problems.
 
-        `rates` says how fast schedules are: an object, or a text that `open_rates` knows: ``live``,
-        ``model``, or a file or folder of tables, which are replayed. With tables of another machine
-        it is that machine's game. `max_gflops` is the peak that rewards are shares of; otherwise it
-        is ``MAX_GFLOPS``, or what was measured.
+        `rates` gives the times of schedules: an object, or a text for `open_rates`: ``live``,
+        ``model``, or a file or folder of tables, which are replayed. Tables of another machine give
+        that machine's game. `max_gflops` is the peak to which rewards are relative; by default it
+        is ``MAX_GFLOPS`` or the measured peak.
         """
         self.preset = _member(Preset, preset, "preset")
         self.reward_kind = _member(GameReward, reward, "reward")
@@ -109,11 +112,13 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
         plugins.load(load_settings().plugins)
         self.problems = _problems(dataset, split)
         if threads is not None and not (_is_whole(threads) and threads >= 1):
-            raise UsageError(f"threads is {threads!r}; give a whole number, 1 or more")
+            raise UsageError(f"threads is {threads!r}; it must be a whole number, 1 or more")
         if not isinstance(device, Device | str | None):
-            raise UsageError(f"device is {device!r}; give a name, as znver4/1, or a device")
+            raise UsageError(f"device is {device!r}; give a name, such as znver4/1, or a device")
         if not (isinstance(rates, str) or hasattr(rates, "seconds")):
-            raise UsageError(f"rates is {rates!r}; give a text, as live or model, or an object")
+            raise UsageError(
+                f"rates is {rates!r}; give a string, such as live or model, or an object"
+            )
         self.device = rated_device(rates, device, threads)
         self._refuse_unplayable()
         self._owns_rates = isinstance(rates, str)
@@ -124,28 +129,30 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
         self.peaks: dict[str, float] = {}
         self.episode_steps = self.preset.episode_steps if episode_steps is None else episode_steps
         if not _is_whole(self.episode_steps) or self.episode_steps < 1:
-            said = f"an episode has a whole number of steps, 1 or more: {episode_steps!r}"
+            said = f"episode_steps is {episode_steps!r}; it must be a whole number, 1 or more"
             raise UsageError(said)
         if not _is_real(illegal_reward) or not isfinite(illegal_reward):
-            raise UsageError(f"illegal_reward is {illegal_reward!r}; give a number")
+            raise UsageError(f"illegal_reward is {illegal_reward!r}; it must be a finite number")
         self.illegal_reward = float(illegal_reward)
         self.names = _observations(observation)
         if not self.names:
-            raise UsageError(f"no observation is named; choose from {', '.join(OBSERVATIONS)}")
+            raise UsageError(
+                f"the list of observations is empty; choose from {', '.join(OBSERVATIONS)}"
+            )
         self.masked = action_mask
         self.action_space = spaces.Discrete(len(self.preset.actions))
         self.observation_space = observation_space(self.names, self.preset, action_mask=action_mask)
         self._games: dict[Problem, LoopGame] = {}
         self._begin(self.problems[0])
 
-    # gymnasium's verbs
+    # the interface of gymnasium
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """A new game on a problem of the dataset, drawn at random.
+        """Start a game on a problem of the dataset, drawn at random.
 
-        ``options={"problem": KEY}`` chooses one, which need not be in the dataset.
+        ``options={"problem": KEY}`` chooses the problem, which need not be in the dataset.
         """
         super().reset(seed=seed)
         drawn = int(self.np_random.integers(len(self.problems)))
@@ -158,7 +165,7 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
         return self._observation(), self._info()
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Play an action; see the module for what an illegal one does."""
+        """Play an action; an illegal one changes nothing."""
         reason = self._play(action)
         over = self.state.stopped or not self.action_masks().any()
         cut = not over and len(self.history) >= self.episode_steps
@@ -168,7 +175,7 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
         return self._observation(), reward, over, cut, self._info(reason)
 
     def render(self) -> Any:
-        """The loops as a text."""
+        """The loops as text."""
         if self.render_mode is None:
             return None
         return loop_tree(self.game.nest, self.state.schedule, self.state.cursor)
@@ -178,10 +185,10 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
         if self._owns_rates:
             close_rates(self.rates)
 
-    # What learners ask besides
+    # for learners
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """For every action whether it is legal now."""
+        """Whether each action is legal now."""
         return self.game.mask(self.state)
 
     def record(self) -> EpisodeRecord:
@@ -196,11 +203,11 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
 
     @property
     def gflops(self) -> float:
-        """The rate of the schedule now, in 10^9 operations in a second; it may be measured."""
+        """The rate of the present schedule in GFLOP/s; it is measured if it is not known."""
         seconds = self._seconds()
         return gflops(self.problem, seconds)
 
-    # Inside
+    # internal
 
     def _begin(self, problem: Problem) -> None:
         self.game = self._game(problem)
@@ -223,7 +230,7 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
         return self._games[problem]
 
     def _play(self, action: Any) -> str:
-        """Why the action is not legal; empty if it was played."""
+        """Play an action; returns why it is illegal, or an empty string."""
         self._before = self.state
         number = _number(action, len(self.game.actions))
         if self.ended:
@@ -250,14 +257,14 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
         )
 
     def _seconds(self, state: GameState | None = None) -> float | None:
-        """Of one run of a state's schedule, each measured once in an episode."""
+        """Seconds of a state's schedule, measured once in an episode."""
         built = self.game.built(state or self.state)
         if built not in self._times:
             self._times[built] = _measured(self.rates, self.problem, built)
         return self._times[built]
 
     def _peak(self, problem: Problem) -> float:
-        """The most operations in a second."""
+        """The peak in operations per second."""
         if self.max_gflops is not None:
             return self.max_gflops * 1e9
         if self.reward_kind is not GameReward.FLOPS_GAIN:
@@ -265,7 +272,7 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
         return self._measured_peak(problem) * 1e9
 
     def _measured_peak(self, problem: Problem) -> float:
-        """Of this machine; of another one, the highest rate in its table."""
+        """The peak of this machine; of another machine, the highest rate in its table."""
         try:
             return peak_gflops(problem, self.device)
         except UsageError:
@@ -300,7 +307,7 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
         }
 
     def _kinds(self) -> list[Problem]:
-        """One problem of each kind, for a dataset may have thousands; all of a short list."""
+        """All problems of a short list; otherwise one of each kind."""
         if len(self.problems) <= _GAMES_KEPT // 4:
             return self.problems
         kinds = {(each.operation, each.dtype, each.direction): each for each in self.problems}
@@ -310,13 +317,13 @@ class LoopNestEnv(gymnasium.Env[Any, Any]):
         for problem in self._kinds():
             reason = refusal(problem, self.device)
             if reason:
-                raise UsageError(f"problem {problem.key} is not a game of loops: {reason}")
+                raise UsageError(f"problem {problem.key} cannot be played: {reason}")
 
 
 def _measured(rates: Rates, problem: Problem, schedule: Schedule) -> float | None:
     try:
         seconds = rates.seconds(problem, [schedule])[0]
-    except Exception as error:  # one that fails must not end a training of hours
+    except Exception as error:  # a failure must not end a training of hours
         _log.warning("no rate of %s under '%s': %s", problem.key, schedule, error)
         return None
     return seconds if seconds and seconds > 0 else None
@@ -329,7 +336,7 @@ def highest_gflops(table: LoopTable, dtype: str) -> float:
     best = ((each, table.best_ns(each)) for each in problems)
     rates = [gflops(each, time_ns * 1e-9) for each, time_ns in best if time_ns]
     if not rates:
-        raise UsageError(f"the table has no time of a problem in {dtype}; set MAX_GFLOPS")
+        raise UsageError(f"the table has no times of problems in {dtype}; set MAX_GFLOPS")
     return max(rates)
 
 
@@ -343,10 +350,12 @@ def _problems(dataset: str | LoopDataset | Sequence[str | Problem], split: str) 
     else:
         odd = [each for each in dataset if not isinstance(each, Problem | str)]
         if odd:
-            raise UsageError(f"dataset has {odd[0]!r}; give problems, as matmul:128x128x128")
+            raise UsageError(
+                f"dataset contains {odd[0]!r}; give problems, such as matmul:128x128x128"
+            )
         found = [each if isinstance(each, Problem) else parse(each) for each in dataset]
     if not found:
-        raise UsageError(f"there is no problem to play: the split {split} of it is empty")
+        raise UsageError(f"the split {split} of the dataset is empty; choose another one")
     return found
 
 
@@ -367,7 +376,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _number(action: Any, count: int) -> int | None:
-    """The action's number, if it is one."""
+    """The number of an action; None if it is not one."""
     try:
         number = index(action)
     except TypeError:

@@ -1,8 +1,11 @@
-"""The spaces of observations, of one size for every nest."""
+"""Spaces of observations, of one size for every nest, and the reward of a step."""
 
 from __future__ import annotations
 
 import string
+from dataclasses import dataclass
+from enum import StrEnum
+from math import log2
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,8 @@ from skipjack.learn.loops import (
     Preset,
     check_observation,
 )
+
+# Spaces of observations, of one size for every nest.
 
 _LONGEST = 1 << 13
 _MOST_BITS = 64.0
@@ -43,7 +48,7 @@ class GraphSpace(spaces.Space[Any]):
 
     @property
     def is_np_flattenable(self) -> bool:
-        """No."""
+        """Graphs cannot be flattened to arrays."""
         return False
 
     def __eq__(self, other: object) -> bool:
@@ -55,7 +60,7 @@ class GraphSpace(spaces.Space[Any]):
 def observation_space(
     names: str | tuple[str, ...], preset: Preset, *, action_mask: bool = False
 ) -> spaces.Space[Any]:
-    """Of one observation, or a dictionary of several; with the mask of actions if wanted."""
+    """The space of one observation or of a dictionary of several, optionally with the mask."""
     if isinstance(names, str):
         space = _one(names, preset)
     else:
@@ -68,7 +73,7 @@ def observation_space(
 
 
 def with_mask(observation: Any, mask: Any) -> dict[str, Any]:
-    """An observation with the mask, as in `observation_space`."""
+    """An observation with the mask, as an element of `observation_space`."""
     parts = observation if isinstance(observation, dict) else {"observations": observation}
     return {**parts, "action_mask": mask}
 
@@ -95,3 +100,50 @@ def _one(name: str, preset: Preset) -> spaces.Space[Any]:
                 }
             )
     return GraphSpace()
+
+
+# The reward of a step of a game.
+
+_FAILED = 16.0
+"""A failed schedule counts as this many times as slow as the start."""
+
+
+class GameReward(StrEnum):
+    """Kinds of rewards.
+
+    The rewards of all steps add up to that of one step from the first to the last state.
+    """
+
+    FLOPS_GAIN = "flops_gain"
+    """The gain of the rate relative to the machine's peak, as in LoopTune."""
+    LOG_SPEEDUP = "log_speedup"
+    """log2 of the time before a step over the time after it."""
+    FINAL = "final"
+    """0, except at the end of an episode: log2 of the first time over the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepTimes:
+    """Seconds at the start, before a step and after it; None for schedules that cannot run."""
+
+    start: float | None
+    before: float | None
+    after: float | None
+
+
+def reward_of(kind: GameReward, times: StepTimes, *, flops: int, peak: float, ended: bool) -> float:
+    """The reward of a step; `peak` is in operations per second."""
+    if kind is GameReward.FLOPS_GAIN:
+        return (_rate(times.after, flops) - _rate(times.before, flops)) / peak
+    if kind is GameReward.LOG_SPEEDUP:
+        return _speedup(times.before, times.after, times.start)
+    return _speedup(times.start, times.after, times.start) if ended else 0.0
+
+
+def _rate(seconds: float | None, flops: int) -> float:
+    return flops / seconds if seconds else 0.0
+
+
+def _speedup(before: float | None, after: float | None, start: float | None) -> float:
+    slow = (start or 1.0) * _FAILED
+    return log2((before or slow) / (after or slow))

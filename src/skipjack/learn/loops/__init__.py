@@ -1,40 +1,60 @@
 """Scheduling loop nests as a game.
 
-Importing it takes `core`, `operations` and the schedules alone: no compiler, no torch, no
-gymnasium, so that many environments start in a moment.
+Importing it loads neither a compiler nor torch nor gymnasium, so that many environments start fast.
 """
 
-from skipjack.learn.loops.datasets import (
-    DatasetRequest,
-    LoopDataset,
-    dataset_names,
-    dataset_text,
-    find_problems,
-    make_dataset,
-    read_dataset,
-    write_dataset,
-)
-from skipjack.learn.loops.finish import finish
-from skipjack.learn.loops.game import MARKS, GameState, LoopGame, MachineFacts, Preset, untuned
-from skipjack.learn.loops.legal import MAX_LOOPS
-from skipjack.learn.loops.observations import MEASURED, OBSERVATIONS, check_observation, observe
-from skipjack.learn.loops.policy_view import (
-    GLOBAL_COLUMNS,
-    POLICY_OBSERVATION,
-    ROW_COLUMNS,
-    PolicyView,
-    policy_view,
-)
-from skipjack.learn.loops.problems import (
-    loop_game,
-    loop_solver,
-    loop_space,
-    refusal,
-    space_game,
-    space_refusal,
-)
-from skipjack.learn.loops.tensors import LOOP_COLUMNS, STRIDE_BINS
-from skipjack.learn.loops.texts import ir_text, loop_tree, parse_actions, play
+from typing import TYPE_CHECKING
+
+from skipjack.lazy_names import lazy
+
+if TYPE_CHECKING:
+    from skipjack.learn.loops.datasets import (
+        DatasetRequest,
+        LoopDataset,
+        dataset_names,
+        dataset_text,
+        find_problems,
+        make_dataset,
+        read_dataset,
+        write_dataset,
+    )
+    from skipjack.learn.loops.game import (
+        MARKS,
+        GameState,
+        LoopGame,
+        MachineFacts,
+        Preset,
+        finish,
+        untuned,
+    )
+    from skipjack.learn.loops.legal_actions import MAX_LOOPS
+    from skipjack.learn.loops.observations import (
+        LOOP_COLUMNS,
+        MEASURED,
+        OBSERVATIONS,
+        STRIDE_BINS,
+        check_observation,
+        ir_text,
+        loop_tree,
+        observe,
+        parse_actions,
+        play,
+    )
+    from skipjack.learn.loops.policy_observation import (
+        GLOBAL_COLUMNS,
+        POLICY_OBSERVATION,
+        ROW_COLUMNS,
+        PolicyView,
+        policy_view,
+    )
+    from skipjack.learn.loops.problems import (
+        loop_game,
+        loop_solver,
+        loop_space,
+        refusal,
+        space_game,
+        space_refusal,
+    )
 
 __all__ = [
     "GLOBAL_COLUMNS",
@@ -75,3 +95,23 @@ __all__ = [
     "untuned",
     "write_dataset",
 ]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "datasets": (
+            "DatasetRequest LoopDataset dataset_names dataset_text find_problems make_dataset "
+            "read_dataset write_dataset"
+        ),
+        "game": "GameState LoopGame MARKS MachineFacts Preset finish untuned",
+        "legal_actions": "MAX_LOOPS",
+        "observations": (
+            "LOOP_COLUMNS MEASURED OBSERVATIONS STRIDE_BINS check_observation ir_text loop_tree "
+            "observe parse_actions play"
+        ),
+        "policy_observation": (
+            "GLOBAL_COLUMNS POLICY_OBSERVATION PolicyView ROW_COLUMNS policy_view"
+        ),
+        "problems": "loop_game loop_solver loop_space refusal space_game space_refusal",
+    },
+)

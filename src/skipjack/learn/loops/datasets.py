@@ -1,11 +1,11 @@
-"""Sets of problems to learn from and to be judged on, drawn from ranges of sizes, on disk.
+"""Datasets: files with problems for training and evaluation, made from ranges of sizes.
 
-A dataset is a JSON file with the keys of its problems, shuffled and split by a seed::
+A dataset is a JSON file with the keys of its problems, shuffled and split with a seed::
 
     {"format": "skipjack-loop-dataset", "version": 1, "name": "mm64_256_16", "kind": "mm",
      "seed": 0, "train": ["matmul:112x208x256:f32", ...], "test": [...]}
 
-It is known by its name once it is in the folder ``loops/datasets`` of the user directory.
+Datasets in the folder ``loops/datasets`` of the user directory are found by name.
 """
 
 from __future__ import annotations
@@ -21,11 +21,9 @@ from pathlib import Path
 
 import numpy as np
 
-from skipjack.core.dtypes import CPU_DTYPES, DTYPES, listed
-from skipjack.core.operation import ProgramOperation
-from skipjack.core.problem import Problem
+from skipjack.core import CPU_DTYPES, DTYPES, Problem, ProgramOperation, listed
 from skipjack.errors import MalformedError, ProblemError, StorageError, UsageError
-from skipjack.learn.loops.looptune_file import parse_benchmark
+from skipjack.learn.loops.problems import parse_benchmark
 from skipjack.operations import get, is_known, parse
 from skipjack.reading import read_json, read_plain
 from skipjack.settings import load_settings
@@ -37,13 +35,13 @@ _MOST = 100_000
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
 _BETWEEN_SIZES = re.compile(r"(?<=\d)_(?=\d)")
 _BENCHMARK = re.compile(r"(.+)/(mm\d+_\d+_\d+)(?:\.txt)?", re.ASCII)
-"""What LoopTune calls a benchmark: a file in the folder of its dataset."""
+"""A benchmark of LoopTune: a file in the folder of its dataset."""
 _RANGE = re.compile(r"(\d{1,9})(?::(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class LoopDataset:
-    """Problems by their keys; none is in both parts."""
+    """Problems by key; no problem is in both splits."""
 
     name: str
     kind: str
@@ -52,40 +50,40 @@ class LoopDataset:
     test: tuple[str, ...]
 
     def keys(self, split: str = "all") -> tuple[str, ...]:
-        """The keys of a part of it."""
+        """The keys of a split."""
         _check_split(split)
         return {"train": self.train, "test": self.test, "all": (*self.train, *self.test)}[split]
 
     def problems(self, split: str = "all") -> list[Problem]:
-        """The problems of a part of it."""
+        """The problems of a split."""
         return list(map(_problem, self.keys(split)))
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetRequest:
-    """What a dataset is drawn from."""
+    """The options from which a dataset is made."""
 
     kind: str
     dim_a: str
-    """Ranges of the sizes of the first array, joined by commas: ``64:256:16,64:256:16``."""
+    """Ranges for the sizes of the first array, separated by commas: ``64:256:16,64:256:16``."""
     dim_b: str = ""
     operations: tuple[str, ...] = ()
-    """For kinds of several operations: which; empty for a few of each."""
+    """The operations, for kinds that have several; empty for the default ones."""
     dtype: str = "f32"
     seed: int = 0
     train_share: float = 0.9
     limit: int | None = None
-    """At most so many problems, drawn by the seed."""
+    """The most problems, drawn with the seed."""
 
 
 def _check_split(split: str) -> None:
     if split not in SPLITS:
-        raise UsageError(f"there is no split {split!r}; choose from {', '.join(SPLITS)}")
+        raise UsageError(f"unknown split {split!r}; choose from {', '.join(SPLITS)}")
 
 
 @functools.lru_cache(maxsize=1 << 14)
 def _problem(key: str) -> Problem:
-    """Parsed once: environments by the dozen read the same dataset of thousands."""
+    """Parse a problem; cached because many environments read the same large dataset."""
     return parse(key)
 
 
@@ -93,17 +91,17 @@ def _problem(key: str) -> Problem:
 
 
 def parse_range(text: str) -> range:
-    """``64:256:16`` as 64, 80, ... 256: the last is in it; ``64`` is 64 alone."""
+    """``64:256:16`` is 64, 80, ... 256, including the last; ``64`` is only 64."""
     match = _RANGE.fullmatch(text.strip())
     if not match:
         raise UsageError(
-            f"{text!r} is not a range of sizes; write first:last:step, as 64:256:16, or one size"
+            f"{text!r} is not a range of sizes; write FIRST:LAST:STEP, such as 64:256:16, or a size"
         )
     first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
     if first < 1 or last < first or step < 1:
         raise UsageError(
-            f"the range {text} is empty; the first size is at least 1 and at most the last, and "
-            "the step is at least 1"
+            f"the range {text} is empty; the first size must be at least 1 and at most the last, "
+            "and the step at least 1"
         )
     return range(first, last + 1, step)
 
@@ -112,7 +110,7 @@ def _ranges(text: str, option: str, what: Sequence[str]) -> list[range]:
     parts = text.split(",") if text else []
     if len(parts) != len(what):
         raise UsageError(
-            f"{option} takes {len(what)} ranges joined by commas ({', '.join(what)}), "
+            f"{option} takes {len(what)} ranges separated by commas ({', '.join(what)}), "
             f"not {len(parts)}"
         )
     return [parse_range(part) for part in parts]
@@ -126,7 +124,7 @@ class _Kind:
     a: tuple[str, ...]
     b: tuple[str, ...]
     keys: Callable[[str, Sequence[int], Sequence[int]], Iterator[str]]
-    """Keys without dtype of an operation, from sizes of both arrays."""
+    """Makes keys of an operation, without the dtype, from the sizes of both arrays."""
     operations: tuple[str, ...]
 
 
@@ -163,24 +161,24 @@ KINDS: Mapping[str, _Kind] = {
     "broadcast": _Kind(_ROWS, (), _maps, ("bias", "scale")),
     "reduce": _Kind(_ROWS, (), _reductions, ("sum", "mean", "max", "sumsq")),
 }
-"""What datasets are made of, by name."""
+"""Kinds of datasets by name."""
 
 
 def make_dataset(name: str, request: DatasetRequest) -> LoopDataset:
-    """All problems of some ranges, shuffled and split by the seed.
+    """Make a dataset of all problems in the ranges, shuffled and split with the seed.
 
-    A product is in it where the columns of A are as many as the rows of B. Of n problems,
-    ceil(share * (n - 1)) are for training, as in LoopTune.
+    Products need as many columns of A as rows of B. Of n problems, ceil(share * (n - 1)) are for
+    training, as in LoopTune.
     """
     _check_name(name)
     if request.kind not in KINDS:
         raise UsageError(
-            f"there is no kind {request.kind!r} of datasets; choose from {', '.join(KINDS)}"
+            f"unknown kind {request.kind!r} of datasets; choose from {', '.join(KINDS)}"
         )
     if not 0.0 <= request.train_share <= 1.0:
-        raise UsageError(f"the share for training is {request.train_share}; give 0 to 1")
+        raise UsageError(f"the share for training is {request.train_share}; it must be from 0 to 1")
     if request.limit is not None and request.limit < 1:
-        raise UsageError(f"a dataset of at most {request.limit} problems is empty; give 1 or more")
+        raise UsageError(f"the limit of problems is {request.limit}; it must be at least 1")
     keys = _all_keys(request)
     order = np.random.default_rng(request.seed).permutation(len(keys))
     shuffled = [keys[at] for at in order[: request.limit]]
@@ -196,9 +194,9 @@ def _all_keys(request: DatasetRequest) -> list[str]:
         _check_playable(operation, request.dtype)
     a = _ranges(request.dim_a, "--dim-a", kind.a)
     if not kind.b and request.dim_b:
-        raise UsageError(f"a dataset of kind {request.kind} has no --dim-b; leave it out")
+        raise UsageError(f"datasets of kind {request.kind} have no --dim-b; leave it out")
     b = _ranges(request.dim_b, "--dim-b", kind.b)
-    # Ranges are counted before they are walked through: they may be of any length.
+    # Count before enumerating, because ranges may be of any length.
     for sizes in (*a, *b):
         _check_count(len(sizes))
     pairs: Iterable[tuple[Sequence[int], Sequence[int]]]
@@ -218,15 +216,15 @@ def _all_keys(request: DatasetRequest) -> list[str]:
     ]
     if not found:
         raise UsageError(
-            "no problem has sizes of these ranges; columns of A must be rows of B, and filters "
-            "not larger than images"
+            "these ranges contain no problem; A must have as many columns as B has rows, and "
+            "filters must not be larger than images"
         )
     return [parse(key).key for key in found]
 
 
 def _check_count(count: int) -> None:
     if count > _MOST:
-        raise UsageError(f"these ranges have {count} problems; at most {_MOST} are allowed")
+        raise UsageError(f"these ranges have {count} problems; at most {_MOST} are possible")
 
 
 def _check_playable(operation: str, dtype: str) -> None:
@@ -235,19 +233,19 @@ def _check_playable(operation: str, dtype: str) -> None:
     if isinstance(get(operation), ProgramOperation):
         raise UsageError(f"{operation} is not a single loop nest, so it cannot be in a dataset")
     if dtype in DTYPES and dtype not in CPU_DTYPES:
-        raise UsageError(f"datasets are of problems in {listed(CPU_DTYPES)}, not in {dtype}")
+        raise UsageError(f"datasets can have problems in {listed(CPU_DTYPES)}, not in {dtype}")
 
 
 # Files
 
 
 def dataset_folder() -> Path:
-    """Where datasets are known by their names."""
+    """The folder in which datasets are found by name."""
     return load_settings().user_dir / "loops" / "datasets"
 
 
 def write_dataset(dataset: LoopDataset, target: Path | None = None) -> list[Path]:
-    """Write it into the folder of datasets, and to another file where one is named."""
+    """Write a dataset to the folder of datasets, and to `target` if it is given."""
     own = dataset_folder() / f"{dataset.name}.json"
     paths = [own] if target is None else [target, own]
     text = dataset_text(dataset)
@@ -261,7 +259,7 @@ def write_dataset(dataset: LoopDataset, target: Path | None = None) -> list[Path
 
 
 def dataset_text(dataset: LoopDataset) -> str:
-    """What its file holds."""
+    """The content of a dataset's file."""
     record = {
         "format": FORMAT,
         "version": VERSION,
@@ -275,7 +273,7 @@ def dataset_text(dataset: LoopDataset) -> str:
 
 
 def read_dataset(text: str) -> LoopDataset:
-    """The dataset of this name or in this file; `UsageError` if there is none."""
+    """Read the dataset of this name or in this file; `UsageError` if there is none."""
     places = [Path(text), Path(f"{text}.json")]
     if _NAME.fullmatch(text):
         places.append(dataset_folder() / f"{text}.json")
@@ -283,7 +281,7 @@ def read_dataset(text: str) -> LoopDataset:
     if path is None:
         known = ", ".join(dataset_names()) or "none yet"
         raise UsageError(
-            f"there is no dataset {text!r} (known are: {known}); make it with "
+            f"unknown dataset {text!r} (known datasets: {known}); make it with "
             "`skipjack loops dataset`"
         )
     try:
@@ -300,8 +298,8 @@ def _parsed(content: bytes, where: str) -> LoopDataset:
         raise MalformedError(f"{where} is not a dataset; `skipjack loops dataset` makes one")
     if record["version"].integer() != VERSION:
         raise MalformedError(
-            f"{where} is a dataset of another version, and this Skipjack reads {VERSION}; make it "
-            "again with `skipjack loops dataset`"
+            f"{where} is a dataset of another version than {VERSION}, which this Skipjack reads; "
+            "make it again with `skipjack loops dataset`"
         )
     parts = []
     for split in ("train", "test"):
@@ -313,23 +311,23 @@ def _parsed(content: bytes, where: str) -> LoopDataset:
                 raise MalformedError(f"{where}: {error}") from None
         parts.append(keys)
     if twice := set(parts[0]) & set(parts[1]):
-        raise MalformedError(f"{where}: {min(twice)} is in both parts, train and test")
+        raise MalformedError(f"{where}: {min(twice)} is in both splits, train and test")
     return LoopDataset(
         record["name"].text(), record["kind"].text(), record["seed"].integer(), *parts
     )
 
 
 def dataset_names() -> list[str]:
-    """Datasets that are known by their names, sorted."""
+    """The names of datasets in the folder of datasets, sorted."""
     folder = dataset_folder()
     return sorted(path.stem for path in folder.glob("*.json") if path.is_file())
 
 
 def find_problems(text: str, split: str = "all") -> list[Problem]:
-    """What a text names: a dataset, ``dataset:shape`` for one of its problems, or a problem.
+    """The problems of a dataset, the problem ``dataset:shape`` of one, or a problem by key.
 
-    A benchmark of LoopTune, ``dataset/mm64_80_96.txt``, is ``dataset:64x80x96``, or what the file
-    says if there is one.
+    A benchmark of LoopTune, ``dataset/mm64_80_96.txt``, is the problem of that file if it exists,
+    otherwise ``dataset:64x80x96``.
     """
     _check_split(split)
     if text.endswith(".txt") and Path(text).is_file():
@@ -344,23 +342,25 @@ def find_problems(text: str, split: str = "all") -> list[Problem]:
         return [_of_dataset(head, rest)]
     found = read_dataset(text).problems(split)
     if not found:
-        part = "" if split == "all" else f" in the part {split}"
+        part = "" if split == "all" else f" in the split {split}"
         raise UsageError(f"dataset {text} has no problems{part}")
     return found
 
 
 def _of_dataset(name: str, text: str) -> Problem:
-    """The problem of a dataset that a text names."""
+    """The problem of a dataset with this shape."""
     try:
         dataset = read_dataset(name)
     except UsageError as error:
-        raise UsageError(f"{error}; no operation has this name either") from None
+        raise UsageError(f"{error}; there is no operation of this name either") from None
     keys = dataset.keys()
     wanted = _BETWEEN_SIZES.sub("x", text)
     found = [key for key in keys if wanted in _spellings(key, dataset.kind)]
     if len(found) > 1:
         some = " or ".join(f"{name}:{':'.join(key.split(':')[:2])}" for key in found[:2])
-        raise UsageError(f"dataset {name} has {len(found)} problems {text}; write which, as {some}")
+        raise UsageError(
+            f"dataset {name} has {len(found)} problems {text}; choose one, such as {some}"
+        )
     if not found:
         some = ", ".join(key.split(":")[1] for key in keys[:3])
         raise UsageError(
@@ -380,7 +380,7 @@ def _read_benchmark(path: Path) -> Problem:
 
 
 def _spellings(key: str, kind: str) -> tuple[str, ...]:
-    """A key, its shape with attributes, and it without what follows the shape."""
+    """The ways to write a problem of a dataset."""
     operation, shape, *_ = key.split(":")
     return key, shape, f"{operation}:{shape}", f"{kind}{shape}"
 
@@ -388,8 +388,8 @@ def _spellings(key: str, kind: str) -> tuple[str, ...]:
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} cannot be the name of a dataset; use letters, digits, dots, dashes and "
-            "underscores, as mm64_256_16"
+            f"{name!r} is not a valid name of a dataset; use letters, digits, dots, dashes and "
+            "underscores, as in mm64_256_16"
         )
     if is_known(name):
-        raise UsageError(f"{name} is an operation; choose another name for the dataset")
+        raise UsageError(f"{name} is the name of an operation; choose another name for the dataset")

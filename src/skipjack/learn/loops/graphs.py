@@ -1,4 +1,4 @@
-"""Games as graphs of networkx."""
+"""States of games as graphs of networkx."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skipjack.solvers.cpu.nest import ranges
 
 
 class LoopGraph(nx.DiGraph):  # type: ignore[misc]
-    """A directed graph that equals another one of the same nodes, edges and attributes."""
+    """A directed graph that is equal to one with the same nodes, edges and attributes."""
 
     def __eq__(self, other: object) -> bool:
         same = isinstance(other, LoopGraph) and nx.utils.graphs_equal(self, other)
@@ -21,7 +21,7 @@ class LoopGraph(nx.DiGraph):  # type: ignore[misc]
 
 
 def tree_graph(game: LoopGame, state: GameState) -> LoopGraph:
-    """The loops as a chain of nodes ``L0``, ``L1`` ..., and the body below them.
+    """The loops as a chain of nodes ``L0``, ``L1`` ..., followed by the body.
 
     Nodes have a `kind` (`loop` or `op`); those of loops also `variable`, `size`, `tail`, `cursor`
     and one 0 or 1 for each mark. Edges have the kind `control`.
@@ -44,11 +44,11 @@ def tree_graph(game: LoopGame, state: GameState) -> LoopGraph:
 
 
 def whole_graph(game: LoopGame, state: GameState) -> LoopGraph:
-    """The tree, and a node for each array.
+    """The tree with a node for each array.
 
-    Edges of the kind `data` lead from arrays that are read to the body, and from it to the array
-    that is written. Edges of the kind `stride` lead from loops to the arrays that they move in,
-    with the `stride` in elements.
+    Edges of the kind `data` lead from input arrays to the body, and from the body to the output.
+    Edges of the kind `stride` lead from loops to the arrays that they move in, with the `stride` in
+    elements.
     """
     graph = tree_graph(game, state)
     nest = game.nest

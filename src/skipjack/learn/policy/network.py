@@ -1,18 +1,26 @@
-"""The network of a policy, computed with NumPy alone: about a third of a millisecond a state.
-
-`skipjack.learn.training.network` is the same in torch, for training; its text says what is computed
-and what the arrays are called. The arithmetic is in float32, as there.
-"""
+"""The network of a policy, computed with NumPy alone, and its file."""
 
 from __future__ import annotations
 
+import io
+import zipfile
+import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skipjack.errors import UsageError
+from skipjack.learn.loops import POLICY_OBSERVATION, Preset
+
+# The network, which takes about a third of a millisecond for a state.
+#
+# `skipjack.learn.training.network` is the same network in torch, for training; it describes the
+# computation and the names of the arrays. The arithmetic is in float32 in both.
 
 HEADS = 4
 MOST_FROM_CURSOR = 8
@@ -26,7 +34,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 class PolicyNetwork:
-    """Logits of actions and the worth of states, from the arrays of a policy."""
+    """Computes logits of actions and values of states from the arrays of a policy."""
 
     def __init__(self, arrays: Arrays) -> None:
         self.layers = sum(name.endswith(".query.weight") for name in arrays)
@@ -53,10 +61,10 @@ class PolicyNetwork:
     def forward(
         self, rows: Floats, present: NDArray[np.bool_], cursor: int, machine: Floats
     ) -> tuple[Floats, float]:
-        """The logits of all actions, legal or not, and the worth of one state."""
+        """The logits of all actions, legal or not, and the value of one state."""
         there = int(np.count_nonzero(present))
         if not there:
-            there = 1  # every loop runs once: a row of padding, as in training
+            there = 1  # no loops: use a row of padding, as in training
         logits, worth = self.forward_many(
             rows[None, :there],
             present[None, :there],
@@ -72,7 +80,7 @@ class PolicyNetwork:
         cursor: NDArray[np.integer[Any]],
         machine: Floats,
     ) -> tuple[Floats, Floats]:
-        """The same for several states side by side; rows that are present come first."""
+        """The same for several states; present rows come first."""
         most = max(1, int(present.sum(axis=1).max()))
         rows, present = rows[:, :most], present[:, :most]
         context = self._linear("context", machine)
@@ -91,7 +99,7 @@ class PolicyNetwork:
         return result
 
     def _places(self, present: NDArray[np.bool_], cursor: NDArray[np.integer[Any]]) -> Floats:
-        """What is added for where a loop is: from the cursor, and from both ends."""
+        """Embeddings of the positions of loops, relative to the cursor and to both ends."""
         at = np.arange(present.shape[1])
         near = np.clip(at - cursor[:, None], -MOST_FROM_CURSOR, MOST_FROM_CURSOR)
         bottom = np.clip(present.sum(axis=1)[:, None] - 1 - at, 0, MOST_FROM_END)
@@ -146,7 +154,7 @@ def _scaled(x: Floats) -> Floats:
 
 
 def log_probabilities(logits: Floats, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Of each action, along the last axis; minus infinity for those that are not legal."""
+    """Log probabilities of actions along the last axis; minus infinity for illegal ones."""
     allowed = np.where(mask, logits.astype(np.float64), -np.inf)
     most = allowed.max(axis=-1, keepdims=True)
     shifted = allowed - np.where(np.isfinite(most), most, 0.0)
@@ -158,7 +166,7 @@ def log_probabilities(logits: Floats, mask: NDArray[np.bool_]) -> NDArray[np.flo
 
 
 def _check(arrays: Arrays, layers: int) -> None:
-    """Raise `UsageError` if an array is missing, too many, or of another shape than the others."""
+    """Raise `UsageError` if an array is missing or unknown, or has the wrong shape."""
     missing = [f"{name}.weight" for name in ("row_in", "context", "trunk", "logits")]
     missing = [name for name in missing if name not in arrays or arrays[name].ndim != 2]
     if missing:
@@ -194,4 +202,137 @@ def _check(arrays: Arrays, layers: int) -> None:
             found = f"{arrays[name].dtype} {arrays[name].shape}"
             raise UsageError(f"array {name} of the policy is {found}, not float32 {shape}")
         if not np.isfinite(arrays[name]).all():
-            raise UsageError(f"array {name} of the policy holds numbers that are not finite")
+            raise UsageError(f"array {name} of the policy contains values that are not finite")
+
+
+# Files of policies: NumPy archives of plain arrays, which are read without unpickling.
+#
+# ===============  =============================================================================
+# array            what it holds
+# ===============  =============================================================================
+# ``format``       the version of this format
+# ``observation``  the version of the network's input (`POLICY_OBSERVATION`)
+# ``preset``       the preset of the game that it plays
+# ``actions``      the names of that game's actions, in the order of the network's logits
+# all others       the weights by name, see `skipjack.learn.training.network`
+# ===============  =============================================================================
+
+FORMAT = 1
+MAX_BYTES = 32 << 20
+_MAX_ARRAYS = 256
+_FIELDS = ("format", "observation", "preset", "actions")
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A network and the game that it plays."""
+
+    network: PolicyNetwork
+    preset: Preset
+    name: str
+    """The name for messages and records."""
+
+
+def write_policy(path: Path, arrays: Arrays, preset: Preset) -> None:
+    """Write the weights of a network that was trained on this version's observations."""
+    PolicyNetwork(arrays)  # raises UsageError if the file could not be read
+    fields: dict[str, Any] = {
+        "format": np.int64(FORMAT),
+        "observation": np.int64(POLICY_OBSERVATION),
+        "preset": np.str_(preset.value),
+        "actions": np.array(preset.actions),
+    }
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, value in {**fields, **arrays}.items():
+            data = io.BytesIO()
+            np.lib.format.write_array(data, np.asarray(value), allow_pickle=False)
+            # Without a date, so that files of equal weights are equal.
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), data.getvalue(), zipfile.ZIP_DEFLATED)
+
+
+def read_policy(path: Path) -> Policy:
+    """Read a policy; `UsageError` if it is not one, or is of another version."""
+    return _checked(_file_arrays(path), f"policy {path}", path)
+
+
+def read_weights(path: Path) -> dict[str, NDArray[Any]]:
+    """Read the weights of a policy by name; errors are those of `read_policy`."""
+    arrays = _file_arrays(path)
+    _checked(arrays, f"policy {path}", path)
+    return arrays
+
+
+def _file_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    where = f"policy {path}"
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise UsageError(f"{where} has {size} bytes; at most {MAX_BYTES} are allowed")
+        return _read_arrays(path, where)
+    except UsageError:
+        raise
+    except OSError as error:
+        raise UsageError(f"{where} cannot be read: {error.strerror or error}") from None
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+        raise UsageError(f"{where} is not a file of plain arrays: {error}") from None
+
+
+def _checked(arrays: dict[str, NDArray[Any]], where: str, path: Path) -> Policy:
+    """The policy of these arrays; afterwards they contain only the weights."""
+    lacking = next((name for name in _FIELDS if name not in arrays), "")
+    if lacking:
+        raise UsageError(f"{where} has no array {lacking}: it is not a policy")
+    kept, observation, name, actions = (arrays.pop(field) for field in _FIELDS)
+    if _whole(kept) != FORMAT:
+        raise UsageError(
+            f"{where} has format {_whole(kept)}, but this version of Skipjack reads format {FORMAT}"
+        )
+    if _whole(observation) != POLICY_OBSERVATION:
+        raise UsageError(
+            f"{where} was trained on observations of version {_whole(observation)}, but this "
+            f"version of Skipjack uses version {POLICY_OBSERVATION}; train it again"
+        )
+    if str(name) not in tuple(Preset):
+        raise UsageError(f"{where} plays the unknown preset {str(name)!r}")
+    preset = Preset(str(name))
+    if tuple(map(str, actions.ravel())) != preset.actions:
+        raise UsageError(
+            f"{where} has other actions than the preset {preset} of this version of Skipjack; "
+            "train it again"
+        )
+    try:
+        network = PolicyNetwork(arrays)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+    if network.actions != len(preset.actions):
+        raise UsageError(f"{where} has {network.actions} logits for {len(preset.actions)} actions")
+    return Policy(network, preset, str(path))
+
+
+def _whole(value: NDArray[Any]) -> int:
+    return int(value) if value.size == 1 and value.dtype.kind == "i" else -1
+
+
+def _read_arrays(path: Path, where: str) -> dict[str, NDArray[Any]]:
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        if len(members) > _MAX_ARRAYS or sum(each.file_size for each in members) > MAX_BYTES:
+            raise UsageError(f"{where} unpacks to more than {MAX_BYTES} bytes")
+        return {each.filename.removesuffix(".npy"): _array(archive, each) for each in members}
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+    """Read an array, after checking its header: NumPy allocates whatever a header claims."""
+    with archive.open(member) as file:
+        data = io.BytesIO(file.read(member.file_size + 1))
+    version = np.lib.format.read_magic(data)
+    if version != (1, 0):
+        raise ValueError(f"array {member.filename} has version {version} of NumPy's format")
+    shape, _, dtype = np.lib.format.read_array_header_1_0(data)
+    if dtype.kind not in "ifU" or any(size < 0 for size in shape):
+        raise ValueError(f"array {member.filename} holds {dtype}")
+    if prod(shape) * dtype.itemsize != len(data.getbuffer()) - data.tell():
+        raise ValueError(f"array {member.filename} is cut off")
+    data.seek(0)
+    array: NDArray[Any] = np.lib.format.read_array(data, allow_pickle=False)
+    return array

@@ -1,7 +1,7 @@
-"""The searcher ``policy``: a policy's proposals first, then a genetic search that breeds from them.
+"""The searcher ``policy``: a policy's proposals, then a genetic search that breeds from them.
 
-It searches the schedules of loop nests. Spaces of parameters (row programs, packed products,
-kernels for GPUs) are not its game: `skipjack.search.fitting` gives them to the usual searcher.
+It searches schedules of loop nests. For spaces of parameters (row programs, packed products, GPU
+kernels) the registry of searchers uses the usual searcher instead.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from skipjack.core.config import Config
+from skipjack.core import Config
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.learn.loops import Preset, space_game, space_refusal
-from skipjack.learn.policy.built_in import find_policy, shipped
-from skipjack.learn.policy.file import Policy
-from skipjack.learn.policy.grounds import leads
+from skipjack.learn.policy.built_in import find_policy, leads, shipped
+from skipjack.learn.policy.network import Policy
 from skipjack.learn.policy.play import ANALYTIC, best_schedules
 from skipjack.search import Count, GeneticSearch, SearchContext
 from skipjack.solvers.cpu.nest import ScheduleSpace
@@ -23,12 +22,12 @@ _PROPOSED = 12
 
 
 class PolicySearch(GeneticSearch):
-    """Asks for what a policy proposes, best first, and breeds from that and from other starts.
+    """Requests a policy's proposals, best first, then breeds from them and from other seeds.
 
     Args:
-        context: what to search; its space is of schedules.
-        proposed: how many schedules the policy proposes.
-        file: the policy's file or the folder of its training; without one the policy that comes
+        context: what to search; its space must be of schedules.
+        proposed: the number of proposals.
+        file: the policy's file or the folder of its training run; by default the policy that comes
             with Skipjack.
 
     Example::
@@ -56,9 +55,9 @@ class PolicySearch(GeneticSearch):
     def refuses(context: SearchContext, *, proposed: int = _PROPOSED, file: str = "") -> str:
         """Why it cannot search a space; empty if it can."""
         if context.problem is None or context.device is None:
-            return "it plays loop nests, and this is not the tuning of a problem"
+            return "it schedules loop nests, and this search has no problem"
         if reason := space_refusal(context.space, context.device):
-            return f"{reason}; the policy plays loop nests alone"
+            return f"{reason}; the policy schedules only loop nests"
         try:
             policy = _policy(file)
         except SkipjackError as error:
@@ -66,21 +65,21 @@ class PolicySearch(GeneticSearch):
                 raise
             return str(error)
         if policy.preset is not Preset.FULL:
-            return f"{policy.name} plays the preset {policy.preset}; tuning takes one for full"
+            return f"{policy.name} plays the preset {policy.preset}; tuning needs one for full"
         return ""
 
     @classmethod
     def leads(cls, context: SearchContext) -> bool:
-        """Whether ``auto`` takes it: where an evaluation showed that it beats the others."""
+        """Whether ``auto`` uses it, because an evaluation showed that it beats the others."""
         assert context.problem is not None
         assert context.device is not None
         return not cls.refuses(context) and leads(context.problem, context.device)
 
 
 def _without_tail(seeds: Sequence[Config], analytic: Sequence[Config]) -> Sequence[Config]:
-    """Starting points without the analytic proposals at their end, which were considered already.
+    """Seeds without the analytic proposals at their end, which were considered already.
 
-    Winners of similar problems, which come before, stay also where they are among those.
+    Winners of similar problems come before and stay, even if they are such proposals.
     """
     places = {config: place for place, config in enumerate(analytic)}
     count, last = len(seeds), len(analytic)

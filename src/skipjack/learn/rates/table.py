@@ -1,18 +1,18 @@
-"""Tables of schedules and their measured times: JSON lines, which grow and can be joined.
+"""Tables of measured times of schedules: files of JSON lines, which can grow and be joined.
 
-The first line says what was measured, on what and how::
+The first line describes the device and how it was measured::
 
     {"format": "skipjack-loop-table", "version": 1, "device": {...}, "compiler": "llvm 20.1.8",
      "protocol": "{...}", "skipjack": "0.9.0"}
 
-Each line after it has schedules of one problem, with the time of each in nanoseconds or null where
-one could not be built, crashed, hung or ran wrong::
+Each following line has schedules of one problem with their times in nanoseconds, or null if a
+schedule could not be built, crashed, hung or computed wrong results::
 
     {"problem": "matmul:64x64x64:f32", "solver": "nest", "schedules": [...], "time_ns": [...]}
 
-Times of one problem compare with each other: they were measured beside its fastest schedule. A
-last line that is cut short is ignored, so a file is whole whenever its writer stops. Files that end
-in ``.gz`` are compressed. Further keys of a line are kept for whoever reads them.
+Times of one problem are comparable: they were measured alternately with its fastest schedule. An
+incomplete last line is ignored, so a file is valid whenever its writer stops. Files that end in
+``.gz`` are compressed. A line may have further keys.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
+from skipjack.core import Device, Problem
 from skipjack.errors import MalformedError, StorageError
 from skipjack.reading import Field, parse_json
 from skipjack.storage import atomic_write
@@ -36,18 +35,18 @@ FORMAT, VERSION = "skipjack-loop-table", 1
 
 @dataclass(frozen=True, slots=True)
 class TableHeader:
-    """What was measured on, and how."""
+    """The device, the compiler and the protocol of a table."""
 
     device: Device
     compiler: str
     protocol: str
     """Key of the timing protocol."""
     skipjack: str = ""
-    """Version of Skipjack that measured."""
+    """The version of Skipjack that measured the table."""
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """The same for tables whose times compare: class of device, compiler and protocol."""
+        """Equal for tables of comparable times: class of device, compiler and protocol."""
         return self.device.class_key, self.compiler, self.protocol
 
     def line(self) -> str:
@@ -61,24 +60,24 @@ class LoopTable:
 
     header: TableHeader
     times_ns: dict[str, dict[str, float | None]] = field(default_factory=dict)
-    """By the key of the problem and the text of the schedule."""
+    """Times by the key of the problem and the text of the schedule."""
     solvers: dict[str, str] = field(default_factory=dict)
-    """Which solver built the schedules of a problem."""
+    """The solver that built the schedules, by the key of the problem."""
 
     @property
     def entries(self) -> int:
-        """How many schedules were measured."""
+        """The number of measured schedules."""
         return sum(map(len, self.times_ns.values()))
 
     def add(self, problem: str, solver: str, times_ns: Mapping[str, float | None]) -> None:
-        """Take in times of a problem; a schedule keeps the time that it has."""
+        """Add times of a problem; existing times stay."""
         self.solvers.setdefault(problem, solver)
         known = self.times_ns.setdefault(problem, {})
         for schedule, time_ns in times_ns.items():
             known.setdefault(schedule, time_ns)
 
     def of(self, problem: Problem) -> Mapping[str, float | None]:
-        """What is known of a problem."""
+        """The times of a problem by the text of the schedule."""
         return self.times_ns.get(problem.key, {})
 
     def best_ns(self, problem: Problem) -> float | None:
@@ -89,7 +88,7 @@ class LoopTable:
 def problem_line(
     problem: str, solver: str, times_ns: Mapping[str, float | None], **further: Any
 ) -> str:
-    """A line with times of one problem."""
+    """A line of a file with times of one problem."""
     return _line(
         {
             "problem": problem,
@@ -102,7 +101,7 @@ def problem_line(
 
 
 def write_table(path: Path, table: LoopTable) -> None:
-    """Write a whole table; the file is the one before or the new one, never half of it."""
+    """Write a whole table atomically."""
     lines = [table.header.line()]
     for problem, times_ns in table.times_ns.items():
         lines.append(problem_line(problem, table.solvers[problem], times_ns))
@@ -111,13 +110,13 @@ def write_table(path: Path, table: LoopTable) -> None:
 
 
 def read_table(path: Path) -> LoopTable:
-    """A table as it was written; `StorageError` or `MalformedError` says what is wrong."""
+    """Read a table; raises `StorageError` or `MalformedError`."""
     lines = _lines(path)
     header = _header(next(lines, ""), str(path))
     table = LoopTable(header)
     for number, line in enumerate(lines, 2):
         if not line.endswith("\n"):
-            break  # its writer was stopped
+            break  # incomplete: its writer was stopped
         where = f"{path}, line {number}"
         record = _record(line, where)
         try:
@@ -127,13 +126,13 @@ def read_table(path: Path) -> LoopTable:
             table.add(problem, solver, dict(pairs))
         except (KeyError, TypeError, ValueError):
             raise MalformedError(
-                f"{where}: not the schedules and times of a problem; measure the table again"
+                f"{where}: invalid schedules or times of a problem; measure the table again"
             ) from None
     return table
 
 
 def join_tables(paths: Sequence[Path]) -> list[LoopTable]:
-    """Tables of several files: those of one device, compiler and protocol become one."""
+    """The tables of several files; those of one device, compiler and protocol are joined."""
     joined: dict[tuple[str, str, str], LoopTable] = {}
     for path in paths:
         table = read_table(path)
@@ -144,7 +143,7 @@ def join_tables(paths: Sequence[Path]) -> list[LoopTable]:
 
 
 def table_files(paths: Iterable[Path]) -> list[Path]:
-    """The files themselves, and of folders the tables in them."""
+    """The files among the paths, and the tables in the folders among them."""
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
@@ -158,11 +157,11 @@ def _header(line: str, where: str) -> TableHeader:
     record = _record(line, f"{where}, line 1")
     if record.get("format") != FORMAT:
         raise MalformedError(
-            f"{where} is not a table of schedules; `skipjack loops measure` makes one"
+            f"{where} is not a table of schedules; make one with `skipjack loops measure`"
         )
     if record.get("version") != VERSION:
         raise MalformedError(
-            f"{where} is a table of version {record.get('version')!r}, and this Skipjack reads "
+            f"{where} is a table of version {record.get('version')!r}, but this Skipjack reads "
             f"version {VERSION}; measure it again, or use the Skipjack that wrote it"
         )
     fields = Field(record, where)
@@ -178,7 +177,7 @@ def _record(line: str, where: str) -> dict[str, Any]:
     except MalformedError as error:
         raise MalformedError(f"{where}: {error}") from None
     if not isinstance(record, dict):
-        raise MalformedError(f"{where}: a JSON object is expected")
+        raise MalformedError(f"{where}: not a JSON object")
     return record
 
 

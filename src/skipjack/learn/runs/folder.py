@@ -1,13 +1,13 @@
-"""The folder of a training run: what was asked for, curves, steps, checkpoints and the policy.
+"""The folder of a training run: its options, curves, steps, checkpoints and policy.
 
 ================  ==============================================================================
-``run.json``      options, device, and for every start or resumption what it ran with
-``dataset.json``  the problems that are trained on and judged on
+``run.json``      options, device, and details of each start or resumption
+``dataset.json``  the problems for training and evaluation
 ``curves.csv``    a line for each iteration
 ``steps.csv``     a line for each action
-``checkpoints/``  what going on needs
+``checkpoints/``  the states from which the run can be resumed
 ``policy.npz``    the policy, which plays without torch
-``evaluation/``   the policy beside searches, when the run is done
+``evaluation/``   a comparison of the policy with searches, after the run
 ================  ==============================================================================
 """
 
@@ -28,14 +28,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skipjack.core.device import Device
+from skipjack.core import Device
 from skipjack.errors import MalformedError, StorageError, UsageError
-from skipjack.learn.loops import (
-    POLICY_OBSERVATION,
-    LoopDataset,
-    dataset_text,
-    read_dataset,
-)
+from skipjack.learn.loops import POLICY_OBSERVATION, LoopDataset, dataset_text, read_dataset
 from skipjack.learn.policy import RUN_FILE, write_policy
 from skipjack.learn.runs.options import TrainOptions, what_rates_are
 from skipjack.reading import read_json, read_plain
@@ -55,13 +50,13 @@ _PACKAGES = ("numpy", "torch", "gymnasium", "stable-baselines3", "sb3-contrib", 
 
 @dataclass(frozen=True, slots=True)
 class PlayedEpisode:
-    """An episode of training, as ``steps.csv`` has it. Sequences have an element per action."""
+    """An episode of training for ``steps.csv``. Sequences have an element for each action."""
 
     problem: str
     actions: tuple[str, ...]
     rewards: Sequence[float]
     seconds: Sequence[float | None]
-    """Of the schedule after each action; None where it was not asked for or cannot be built."""
+    """Times of the schedules after each action; None if not known or if it cannot be built."""
     schedule: str
     speed_up: float
 
@@ -78,13 +73,13 @@ class TrainingSession:
     to_step: int
     seconds: float = 0.0
     ended: str = "running"
-    """``done``, ``interrupted``, ``failed``, or ``running``, also after a power cut."""
+    """``done``, ``interrupted``, ``failed``, or ``running`` (also after a power failure)."""
     schedules: Mapping[str, int] | None = None
-    """Distinct schedules that it asked for, by what their times are from; in each process."""
+    """Distinct schedules requested in each process, by the source of their times."""
 
 
 class RunFolder:
-    """A run on disk. Only one process may write to it: hold `lock`."""
+    """A run on disk. Only one process may write to it, which must hold the run's lock."""
 
     def __init__(
         self,
@@ -97,23 +92,24 @@ class RunFolder:
         self.sessions = list(sessions)
         self._columns: list[str] = []
 
-    # Begin and find
+    # creating and opening
 
     @classmethod
     def create(
         cls, path: Path, options: TrainOptions, dataset: LoopDataset, device: Device
     ) -> RunFolder:
-        """A new run; `UsageError` if the folder has something in it."""
+        """Create a run; `UsageError` if the folder is not empty."""
         if (path / RECORD).exists():
             raise UsageError(
-                f"{path} holds a run already; go on with --resume {path}, or choose another --out"
+                f"{path} already contains a run; resume it with --resume {path}, or choose "
+                "another --out"
             )
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise UsageError(f"{path} is there and not an empty folder; choose another --out")
+            raise UsageError(f"{path} exists and is not an empty folder; choose another --out")
         try:
             (path / CHECKPOINTS).mkdir(parents=True)
         except OSError as error:
-            raise StorageError(f"cannot make the folder {path}: {error.strerror}") from None
+            raise StorageError(f"cannot create the folder {path}: {error.strerror}") from None
         atomic_write(path / DATASET, dataset_text(dataset).encode())
         folder = cls(path, options, device)
         folder.write_record()
@@ -121,7 +117,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """The run in a folder; `UsageError` if there is none, or one of another version."""
+        """Open the run in a folder; `UsageError` if there is none, or one of another version."""
         record = path / RECORD
         if not record.is_file():
             raise UsageError(f"{path} is not a training run: it has no {RECORD}")
@@ -131,16 +127,16 @@ class RunFolder:
             raise StorageError(f"cannot read {record}: {error.strerror}") from None
         kind = read.get("format")
         if kind is None or kind.text() != FORMAT:
-            raise MalformedError(f"{record} is not of a training run")
+            raise MalformedError(f"{record} is not the record of a training run")
         if read["version"].integer() != VERSION:
             raise UsageError(
-                f"{path} is a run of format {read['version'].integer()}, this version of Skipjack "
-                f"reads format {VERSION}"
+                f"{path} is a run of format {read['version'].integer()}, but this version of "
+                f"Skipjack reads format {VERSION}"
             )
         if (seen := read["observation"].integer()) != POLICY_OBSERVATION:
             raise UsageError(
-                f"{path} was trained on observations of version {seen}, this version of Skipjack "
-                f"has version {POLICY_OBSERVATION}; train it again"
+                f"{path} was trained on observations of version {seen}, but this version of "
+                f"Skipjack uses version {POLICY_OBSERVATION}; train it again"
             )
         return cls(
             path,
@@ -150,22 +146,22 @@ class RunFolder:
         )
 
     def dataset(self) -> LoopDataset:
-        """The problems, as they were when the run began."""
+        """The dataset as it was when the run began."""
         if not (self.path / DATASET).is_file():
-            raise UsageError(f"{self.path} is not a whole training run: it has no {DATASET}")
+            raise UsageError(f"{self.path} is not a complete training run: it has no {DATASET}")
         return read_dataset(str(self.path / DATASET))
 
     @property
     def evaluation(self) -> Path:
-        """Where the policy is judged."""
+        """The folder of the evaluation."""
         return self.path / EVALUATION
 
     @property
     def start(self) -> Path:
-        """The policy that the network is at first, if it is not random."""
+        """The initial policy, if the run does not begin with random weights."""
         return self.path / START
 
-    # What was asked for, and what ran
+    # the record
 
     def write_record(self) -> None:
         """Write ``run.json``."""
@@ -182,16 +178,16 @@ class RunFolder:
         atomic_write(self.path / RECORD, json.dumps(record, indent=1).encode() + b"\n")
 
     def change_session(self, **fields: Any) -> None:
-        """Note more of the session that runs."""
+        """Update the present session in the record."""
         self.sessions[-1] = replace(self.sessions[-1], **fields)
         self.write_record()
 
-    # Curves and steps
+    # curves and steps
 
     def add(
         self, curves: Mapping[str, float], episodes: Sequence[PlayedEpisode], iteration: int
     ) -> None:
-        """A line of curves, and one for each action."""
+        """Add a line to the curves, and a line for each action to the steps."""
         if not self._columns:
             self._columns = self._begin_curves(list(curves))
         _append(self.path / CURVES, [[_cell(curves[name]) for name in self._columns]])
@@ -205,12 +201,12 @@ class RunFolder:
         )
 
     def curves(self) -> list[dict[str, str]]:
-        """The lines of ``curves.csv``; `MalformedError` if there is anything but numbers in it."""
+        """The lines of ``curves.csv``; `MalformedError` if a value is not a number."""
         path = self.path / CURVES
         rows = _rows(path)
         for number, row in enumerate(rows, 2):
             if "seconds" not in row or not all(map(_is_number, row.values())):
-                raise MalformedError(f"{path}: line {number} is not of a run's curves")
+                raise MalformedError(f"{path}: line {number} is not a line of curves")
         return rows
 
     def _begin_curves(self, columns: list[str]) -> list[str]:
@@ -222,37 +218,37 @@ class RunFolder:
         with path.open(newline="", encoding="utf-8") as file:
             head = next(csv.reader(file), [])
         if set(head) != set(columns):
-            raise MalformedError(f"{path} has other columns than this run; remove it to go on")
+            raise MalformedError(f"{path} has other columns than this run; remove it to continue")
         return head
 
     def cut(self, iteration: int) -> None:
-        """Take off what was written after an iteration: the process was ended before it saved."""
+        """Remove lines after an iteration, for which no checkpoint was saved."""
         for name in (CURVES, STEPS):
             path = self.path / name
             if not path.exists():
                 continue
             with path.open(newline="", encoding="utf-8") as old:
                 head, *rows = list(csv.reader(old)) or [[]]
-            # A line that was cut off in the middle is the last.
+            # The last line may be incomplete.
             whole = [row for row in rows if len(row) == len(head) and row[0].isdecimal()]
             kept = [row for row in whole if int(row[0]) <= iteration]
             if len(kept) < len(rows):
                 with atomic_replacement(path) as temporary:
                     temporary.write_text(_text([head, *kept]), encoding="utf-8")
 
-    # Checkpoints and the policy
+    # checkpoints and the policy
 
     def checkpoint(self, iteration: int, suffix: str) -> Path:
-        """The name of a new checkpoint; `keep` is called when it is written."""
+        """The path of a new checkpoint; call `keep` after writing it."""
         (self.path / CHECKPOINTS).mkdir(exist_ok=True)
         return self.path / CHECKPOINTS / f"{iteration:06d}{suffix}"
 
     def last_checkpoint(self) -> tuple[int, Path] | None:
-        """The newest one and its iteration."""
+        """The iteration and the path of the newest checkpoint."""
         return max(self._checkpoints(), default=None)
 
     def keep(self, arrays: Mapping[str, NDArray[np.float32]]) -> None:
-        """Write the policy, and remove checkpoints but the newest ones."""
+        """Write the policy, and remove all but the newest checkpoints."""
         with atomic_replacement(self.path / RUN_FILE) as temporary:
             write_policy(temporary, arrays, self.options.preset)
         for _, path in sorted(self._checkpoints())[:-CHECKPOINTS_KEPT]:
@@ -267,12 +263,12 @@ class RunFolder:
         return list(folder.iterdir()) if folder.is_dir() else []
 
     def forget_evaluation(self) -> None:
-        """Remove the one of a policy that has learned more since."""
+        """Remove the evaluation, because the policy is trained further."""
         shutil.rmtree(self.evaluation, ignore_errors=True)
 
 
 def versions() -> dict[str, str]:
-    """Of what a run depends on, as far as it is installed."""
+    """Versions of installed packages that a run depends on."""
     found = {"skipjack": _version("skipjack"), "python": platform.python_version()}
     return found | {name: text for name in _PACKAGES if (text := _version(name))}
 

@@ -14,9 +14,9 @@ from skipjack.learn.loops import Preset
 from skipjack.learn.rates import EXACTLY, LIVE, MIXED, MODEL
 
 MAY_CHANGE = ("total_steps", "eval_size", "eval_time", "eval_budget", "eval_rates")
-"""Options that may have other values when a run is resumed."""
+"""Options that may change when a run is resumed."""
 SLOW_RATES = (LIVE, MIXED)
-"""How texts of rates begin that are measured while they are asked for."""
+"""Prefixes of rates that are measured on demand."""
 
 
 _LIMITS = {
@@ -28,11 +28,11 @@ _LIMITS = {
     "eval_size": (0, 1_000_000),
     "eval_budget": (1, 10**9),
 }
-"""The least and the most. Episodes of an iteration are in memory, and seeds are NumPy's."""
+"""Ranges of options. The episodes of an iteration are in memory, and seeds are NumPy's."""
 
 
 class TrainerName(StrEnum):
-    """Who trains."""
+    """The trainers."""
 
     PPO = "ppo"
     DQN = "dqn"
@@ -45,64 +45,64 @@ _ALIASES = {
     "dqn.apextrainer": TrainerName.DQN,
     "maskableppo": TrainerName.SB3,
 }
-"""As RLlib called them when LoopTune was trained, in small letters."""
+"""Names in the RLlib version with which LoopTune was trained, in lower case."""
 
 
 def trainer_named(text: str) -> TrainerName:
     """The trainer of this name; `UsageError` if there is none."""
     known = _ALIASES | {each.value: each for each in TrainerName}
     if text.lower() not in known:
-        also = "dqn.ApexTrainer and ppo.PPOTrainer are taken as well"
-        raise UsageError(
-            f"there is no trainer {text!r}; choose from {', '.join(TrainerName)} ({also})"
-        )
+        also = "dqn.ApexTrainer and ppo.PPOTrainer are accepted, too"
+        raise UsageError(f"unknown trainer {text!r}; choose from {', '.join(TrainerName)} ({also})")
     return known[text.lower()]
 
 
 @dataclass(frozen=True, slots=True)
 class TrainOptions:
-    """The options of a run. What is wrong raises `UsageError`."""
+    """The options of a run; invalid ones raise `UsageError`."""
 
     dataset: str
     trainer: TrainerName = TrainerName.PPO
     total_steps: int = 200_000
-    """Actions to play in all."""
+    """The total number of actions to play."""
     preset: Preset = Preset.LOOPTUNE
     episode_steps: int = 10
     episodes: int | None = None
-    """Of each iteration; None for what is usual for the trainer."""
+    """Episodes in each iteration; None for the trainer's default."""
     rates: str = MODEL
-    """What the times are from that are trained on, as `open_rates` knows it."""
+    """The rates for training, as for `open_rates`."""
     threads: int = 1
     seed: int = 0
     start: str = ""
-    """The policy that the network is at first; empty for random weights."""
+    """The initial policy; empty for random weights."""
     eval_size: int = 5
-    """Problems that the policy is judged on in the end; 0 for none."""
+    """The number of problems in the evaluation after the run; 0 for no evaluation."""
     eval_time: float = 10.0
-    """Seconds of each search on each of them."""
+    """Seconds of each search on each problem in the evaluation."""
     eval_budget: int = 30
-    """Distinct schedules that each search measures."""
+    """The most distinct schedules that each search measures."""
     eval_rates: str = LIVE
 
     def __post_init__(self) -> None:
         for name, (least, most) in _LIMITS.items():
             value = getattr(self, name)
             if value is not None and value < least:
-                raise UsageError(f"{option(name)} is {value}; give {least} or more")
+                raise UsageError(f"{option(name)} is {value}; it must be {least} or more")
             if value is not None and value > most:
-                raise UsageError(f"{option(name)} is {value}; give {most} or less")
+                raise UsageError(f"{option(name)} is {value}; it must be {most} or less")
         if not 0 < self.eval_time < inf:
-            raise UsageError(f"--eval-time is {self.eval_time:g}; give seconds above 0")
+            raise UsageError(
+                f"--eval-time is {self.eval_time:g}; give a finite number of seconds above 0"
+            )
 
 
 def option(name: str) -> str:
-    """A field as it is called on the command line."""
+    """The command-line option of a field."""
     return f"--{name.replace('_', '-')}"
 
 
 def absolute_rates(text: str) -> str:
-    """Rates with the absolute path of their tables: a run may be resumed from another folder."""
+    """Rates with an absolute path of tables, because a run may be resumed from elsewhere."""
     bare = text.removeprefix(EXACTLY)
     if not bare or not Path(bare).exists():
         return text
@@ -110,22 +110,22 @@ def absolute_rates(text: str) -> str:
 
 
 def continued(options: TrainOptions, given: Mapping[str, Any], where: Path) -> TrainOptions:
-    """The options of a run that goes on with some that are given anew.
+    """The options of a resumed run, some of which are given again.
 
-    `UsageError` if one of those is not as it was and cannot change.
+    `UsageError` if an option differs that cannot change.
     """
     kept = {each.name: getattr(options, each.name) for each in fields(options)}
     for name, value in given.items():
         if name not in MAY_CHANGE and kept[name] != value:
             raise UsageError(
-                f"{where} was begun with {option(name)} {kept[name]}, not {value}; leave it out to "
-                "go on, or begin a new run with --out"
+                f"{where} was begun with {option(name)} {kept[name]}, not {value}; leave out the "
+                "option to resume the run, or begin a new run with --out"
             )
     return TrainOptions(**kept | dict(given))
 
 
 def what_rates_are(text: str) -> str:
-    """Whether the times of a text of rates are measured, replayed or estimated."""
+    """A phrase that says whether times are measured, replayed or estimated."""
     if text == LIVE:
         return "measured"
     if text == MODEL:

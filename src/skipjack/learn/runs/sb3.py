@@ -1,9 +1,9 @@
-"""Stable-Baselines3: MaskablePPO of sb3-contrib learns in the same environment, for runs.
+"""The learner with Stable-Baselines3: MaskablePPO of sb3-contrib in the environment of Skipjack.
 
-Its policy has our network, so what it learns is exported as the others' is. A checkpoint is the zip
-file that Stable-Baselines3 writes. Part of that is pickled, and that part is never read: weights
-and optimizer are loaded as plain tensors, all else is made anew from the run's options. All chance
-of an iteration comes from the seed and the iteration's number, so runs are resumed exactly.
+It uses the same network, so its policies are exported in the same way. A checkpoint is the zip file
+of Stable-Baselines3. The pickled part of it is never read: weights and optimizer are loaded as
+plain tensors, and the rest is created from the run's options. Random numbers of an iteration depend
+only on the seed and the iteration's number, so runs are resumed exactly.
 """
 
 from __future__ import annotations
@@ -25,21 +25,26 @@ from skipjack.learn.loops import ROW_COLUMNS
 from skipjack.learn.policy import read_weights
 from skipjack.learn.rates import close_rates, open_rates
 from skipjack.learn.runs.folder import PlayedEpisode, RunFolder
-from skipjack.learn.runs.learners import network_sizes, setup_of, unusable_checkpoint
-from skipjack.learn.runs.setup import PlayerSetup
-from skipjack.learn.training.network import Batch, LoopBody, exported, imported
-from skipjack.learn.training.orders import Purpose, generator
-from skipjack.learn.training.ppo import PPOOptions
-from skipjack.learn.training.trainer import torch_seed
+from skipjack.learn.runs.learners import PlayerSetup, network_sizes, setup_of, unusable_checkpoint
+from skipjack.learn.training import (
+    Batch,
+    LoopBody,
+    PPOOptions,
+    Purpose,
+    exported,
+    generator,
+    imported,
+    torch_seed,
+)
 from skipjack.operations import parse
 from skipjack.reading import read_json
 from skipjack.storage import atomic_write
 
 _SIDE_BY_SIDE = 16
-"""Environments in one process: the network sees them as one batch."""
+"""Environments in one process, which the network processes as one batch."""
 _CURSOR = ROW_COLUMNS.index("cursor")
 _HEADS = {"action_net": "logits", "value_net": "worth"}
-"""What Stable-Baselines3 calls the last layers."""
+"""Names of the last layers in Stable-Baselines3."""
 _MOST_BYTES = 256 << 20
 _CURVES = {
     "train/policy_gradient_loss": "loss",
@@ -47,13 +52,13 @@ _CURVES = {
     "train/entropy_loss": "entropy",
     "train/clip_fraction": "clipped",
 }
-"""What it logs, by our names."""
+"""Names of curves by the names under which it logs them."""
 
 
 class RecordingEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Says at the end of an episode what it was, in ``info["played"]``.
+    """Adds a record of an episode at its end, as ``info["played"]``.
 
-    An episode that is cut off counts as ended: nothing follows that would be worth anything.
+    A truncated episode counts as terminated, because later rewards do not exist.
     """
 
     def __init__(self, env: LoopNestEnv) -> None:
@@ -66,7 +71,7 @@ class RecordingEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         return super().reset(**how)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Play, and tell."""
+        """Play an action, and record the episode at its end."""
         seen, reward, over, cut, info = super().step(action)
         built = self._game.game.built(self._game.state)
         self._seconds.append(self._game.measurements().get(built))
@@ -92,7 +97,7 @@ class RecordingEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 class _MakeEnv:
-    """Makes an environment, in another process where there are several."""
+    """Makes an environment, possibly in another process."""
 
     def __init__(self, setup: PlayerSetup, rates: Any = None) -> None:
         self._setup, self._rates = setup, rates
@@ -114,7 +119,7 @@ class _MakeEnv:
 
 
 class Sb3Learner:
-    """`Learner` by MaskablePPO."""
+    """`Learner` with MaskablePPO."""
 
     suffix = ".zip"
 
@@ -164,7 +169,7 @@ class Sb3Learner:
         return vectors.DummyVecEnv([_MakeEnv(setup, self._rates)] * count)
 
     def _begin(self, arrays: dict[str, NDArray[Any]] | None) -> None:
-        """Give the last layers the weights of a policy, or such that all actions are alike."""
+        """Set the initial weights: those of a policy, or nearly equal logits."""
         policy = self._model.policy
         if arrays is None:
             with torch.no_grad():
@@ -186,7 +191,7 @@ class Sb3Learner:
         self.iteration += 1
         drawn = generator(self._seed, self.iteration, Purpose.ACTIONS)
         self._model.set_random_seed(int(drawn.integers(2**31)))
-        self._model._last_obs = None  # so that all episodes begin anew, from this seed
+        self._model._last_obs = None  # so that all episodes start anew from this seed
         self._model.ent_coef = self._options.entropy_after(self.steps)
         watcher = _watcher()
         count = self._rollout * self._env.num_envs
@@ -207,7 +212,7 @@ class Sb3Learner:
             "best_speed_up": float(max(speed_ups)),
         }
         curves |= {mine: float(logged.get(name, 0.0)) for name, mine in _CURVES.items()}
-        return curves | {"entropy": -curves["entropy"]}  # what it logs is the loss
+        return curves | {"entropy": -curves["entropy"]}  # it logs the loss
 
     def arrays(self) -> dict[str, NDArray[np.float32]]:
         """The network as it is now."""
@@ -219,13 +224,13 @@ class Sb3Learner:
         return found
 
     def save(self, path: Path) -> None:
-        """The zip file of Stable-Baselines3."""
+        """Write the zip file of Stable-Baselines3."""
         data = io.BytesIO()
         self._model.save(data, exclude=["logger", "env"])
         atomic_write(path, data.getvalue())
 
     def restore(self, path: Path) -> None:
-        """Weights and optimizer as tensors, and how many steps were played."""
+        """Restore weights, optimizer and the number of steps."""
         try:
             with zipfile.ZipFile(path) as archive:
                 if sum(each.file_size for each in archive.infolist()) > _MOST_BYTES:
@@ -238,12 +243,12 @@ class Sb3Learner:
                 )
         except SkipjackError:
             raise
-        except Exception as error:  # torch has no kind of its own for what it cannot read
+        except Exception as error:  # torch has no specific exception for this
             raise unusable_checkpoint(path, str(error)) from None
         self.iteration, self._model.num_timesteps = int(path.stem), steps
 
     def sources(self) -> dict[str, int]:
-        """Schedules that were asked for, in each process."""
+        """Distinct schedules requested in each process, summed by the source of their times."""
         if self._rates is not None:
             return dict(self._rates.sources)
         found: dict[str, int] = {}
@@ -253,17 +258,17 @@ class Sb3Learner:
         return found
 
     def close(self) -> None:
-        """End the environments."""
+        """Close the environments."""
         self._env.close()
         close_rates(self._rates)
 
 
 def features_class() -> Any:
-    """`LoopBody` as Stable-Baselines3 wants it."""
+    """`LoopBody` as a features extractor of Stable-Baselines3."""
     torch_layers: Any = importlib.import_module("stable_baselines3.common.torch_layers")
 
     class LoopFeatures(torch_layers.BaseFeaturesExtractor):  # type: ignore[misc]
-        """From observations of the kind ``policy``."""
+        """Extracts features from the observation ``policy``."""
 
         def __init__(self, space: Any, sizes: Any) -> None:
             super().__init__(space, sizes.trunk)
@@ -272,7 +277,7 @@ def features_class() -> Any:
         def forward(self, seen: dict[str, torch.Tensor]) -> torch.Tensor:
             rows, present = seen["loops"], seen["rows"] > 0.5
             cursor = rows[:, :, _CURSOR].argmax(dim=1)
-            mask = torch.ones(len(rows), 1, dtype=torch.bool)  # which is for logits
+            mask = torch.ones(len(rows), 1, dtype=torch.bool)  # used only for logits
             return self.body.features(Batch(rows, present, cursor, seen["globals"], mask))
 
     return LoopFeatures
@@ -282,7 +287,7 @@ def _watcher() -> Any:
     callbacks: Any = importlib.import_module("stable_baselines3.common.callbacks")
 
     class Watcher(callbacks.BaseCallback):  # type: ignore[misc]
-        """Keeps the episodes that end."""
+        """Collects the episodes that end."""
 
         def __init__(self) -> None:
             super().__init__()

@@ -1,4 +1,4 @@
-"""Curves in TensorBoard where it is installed, and in Weights & Biases where it is asked for."""
+"""Curves in TensorBoard, if it is installed, and in Weights & Biases, if requested."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.learn.policy import RUN_FILE
 from skipjack.learn.runs.folder import RunFolder
-from skipjack.learn.runs.running import CurveSink
+from skipjack.learn.runs.run import CurveSink
 
 TENSORBOARD = "tensorboard"
 PROJECT = "skipjack-loops"
 
 
 def open_sinks(folder: RunFolder, *, wandb: bool = False, wandb_run: str = "") -> list[CurveSink]:
-    """Where the curves of a run are reported."""
+    """The sinks for the curves of a run."""
     sinks: list[CurveSink] = []
     if find_spec("tensorboard") is not None:
         sinks.append(TensorBoardSink(folder.path / TENSORBOARD))
@@ -29,10 +29,10 @@ def open_sinks(folder: RunFolder, *, wandb: bool = False, wandb_run: str = "") -
 
 
 class TensorBoardSink:
-    """Writes event files."""
+    """Writes event files of TensorBoard."""
 
     def __init__(self, path: Path) -> None:
-        # Not by `import`: it is there only where TensorBoard is.
+        # Not by `import`: it exists only if TensorBoard is installed.
         module: Any = importlib.import_module("torch.utils.tensorboard")
         self._writer = module.SummaryWriter(log_dir=str(path))
 
@@ -44,7 +44,7 @@ class TensorBoardSink:
         self._writer.flush()
 
     def close(self, run: Path) -> None:
-        """End the file."""
+        """Close the file."""
         self._writer.close()
 
 
@@ -52,7 +52,7 @@ class WandbSink:
     """Reports to Weights & Biases, and uploads the policy at the end."""
 
     def __init__(self, folder: RunFolder, run: str = "") -> None:
-        """`run` is ``entity/project/id`` of one that goes on; empty for a new one."""
+        """`run` is ``entity/project/id`` of a run to continue; empty for a new one."""
         module = _wandb()
         named: dict[str, Any] = {"project": PROJECT, "name": folder.path.name}
         if run:
@@ -60,9 +60,9 @@ class WandbSink:
             named = {"entity": entity, "project": project, "id": number, "resume": "allow"}
         try:
             self._run = module.init(**named, config=asdict(folder.options), dir=str(folder.path))
-        except Exception as error:  # the package has many kinds: no key, no network, no such run
+        except Exception as error:  # many types: no key, no network, no such run
             raise SkipjackError(
-                f"Weights & Biases does not take the run: {error}; log in with `wandb login`"
+                f"Weights & Biases does not accept the run: {error}; log in with `wandb login`"
             ) from None
 
     def add(self, step: int, curves: Mapping[str, float]) -> None:
@@ -70,35 +70,37 @@ class WandbSink:
         self._run.log({f"train/{name}": value for name, value in curves.items()}, step=step)
 
     def close(self, run: Path) -> None:
-        """Upload the policy."""
+        """Upload the policy and finish."""
         self._run.save(str(run / RUN_FILE), base_path=str(run), policy="now")
         self._run.finish()
 
 
 def fetch_policy(run: str, into: Path) -> Path:
-    """The policy that a run of Weights & Biases ended with."""
+    """Download the final policy of a run of Weights & Biases."""
     path, module = "/".join(wandb_path(run)), _wandb()
     try:
         module.Api().run(path).file(RUN_FILE).download(root=str(into), replace=True)
     except Exception as error:  # as above
-        raise SkipjackError(f"{run} of Weights & Biases has no {RUN_FILE}: {error}") from None
+        raise SkipjackError(
+            f"cannot get {RUN_FILE} of the run {run} from Weights & Biases: {error}"
+        ) from None
     return into / RUN_FILE
 
 
 def wandb_path(run: str) -> tuple[str, str, str]:
-    """Entity, project and id of a run; `UsageError` if the text does not have all three."""
+    """Entity, project and ID of a run."""
     parts = run.removeprefix("https://wandb.ai/").replace("/runs/", "/").strip("/").split("/")
     if len(parts) != 3 or not all(parts):
-        raise UsageError(f"--wandb-url is {run!r}; write it as entity/project/run")
+        raise UsageError(f"--wandb-url is {run!r}; write entity/project/run")
     return parts[0], parts[1], parts[2]
 
 
 def check_wandb() -> None:
-    """`UsageError` if the package is not there."""
+    """Raise `UsageError` if the package is missing."""
     if find_spec("wandb") is None:
         raise UsageError(
-            "Weights & Biases needs its package: pip install wandb; a run's folder has its curves "
-            "and its policy without it"
+            "Weights & Biases needs the package wandb; install it with pip install wandb, or leave "
+            "out the option: a run's folder has its curves and its policy anyway"
         )
 
 

@@ -1,8 +1,8 @@
-"""Cloning: a network learns to do what plans do, and what schedules are worth.
+"""Cloning: a network learns the actions of plans, and the values of schedules.
 
-A demonstration is a plan to a good schedule (`planner`), with a random action now and then, after
-which the plan leads back: what is learned are the plan's actions in all states on the way. Without
-those detours the network would see nothing but perfect games, and be lost after its first mistake.
+A demonstration follows a plan to a good schedule (`planner`), with occasional random actions, after
+which the plan leads back. The network learns the plan's actions in all states on the way. Without
+these detours it would see only perfect games, and could not recover from a mistake.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from skipjack.learn.training.trainer import Curves, batch_of
 from skipjack.solvers.cpu.nest import Schedule
 
 LONGEST = 64
-"""Actions of a demonstration."""
+"""The most actions of a demonstration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """States, and what to do in them."""
+    """States, and the actions to take in them."""
 
     views: Views
     actions: NDArray[np.int64]
@@ -36,9 +36,9 @@ class Demonstration:
 def demonstrate(
     game: LoopGame, target: Schedule, rng: np.random.Generator, detours: float = 0.0
 ) -> Demonstration | None:
-    """A game that ends with the target; None if no plan leads there.
+    """A game that ends with the target schedule; None if no plan leads there.
 
-    `detours` is the share of actions that are drawn from all legal ones but ``stop``. Where no plan
+    `detours` is the share of actions that are drawn from all legal ones except ``stop``. If no plan
     leads back, the game ends.
     """
     planner = Planner(game)
@@ -64,46 +64,46 @@ def demonstrate(
 
 
 def end_of(game: LoopGame, schedule: Schedule) -> Views:
-    """What the network sees when a game has come to a schedule."""
+    """The network's input for a schedule, with the cursor on the outermost loop."""
     return view_of(game, GameState(schedule, 0))
 
 
 @dataclass(frozen=True, slots=True)
 class CloningOptions:
-    """The numbers of cloning."""
+    """The hyperparameters of cloning."""
 
     epochs: int = 4
     batch: int = 512
     learning_rate: float = 1e-3
     label_smoothing: float = 0.02
-    """What of the probability goes to the other legal actions."""
+    """The share of the probability for the other legal actions."""
     value_weight: float = 1.0
-    """Weight of the error of what schedules are worth, where that is known."""
+    """Weight of the error of values, where they are known."""
     max_grad_norm: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Lessons:
-    """All that is learned from; in half precision, as there is much of it."""
+class CloningData:
+    """The training data, in half precision because there is much of it."""
 
     views: Views
     actions: NDArray[np.int64]
-    """-1 where only the worth is known."""
+    """Actions; -1 where only the value is known."""
     worth: NDArray[np.float32]
-    """nan where only the action is known."""
+    """Values; nan where only the action is known."""
 
     def __len__(self) -> int:
         return len(self.actions)
 
 
-def lessons(
+def cloning_data(
     demonstrations: Sequence[Demonstration], ends: Sequence[tuple[Views, float]] = ()
-) -> Lessons:
-    """From demonstrations, and from schedules with what they are worth."""
+) -> CloningData:
+    """Training data from demonstrations, and from schedules with their values."""
     views = [each.views for each in demonstrations] + [view for view, _ in ends]
     counts = sum(len(each.actions) for each in demonstrations)
     half = [_halved(each) for each in views]
-    return Lessons(
+    return CloningData(
         joined(half),
         np.concatenate(
             [*(each.actions for each in demonstrations), np.full(len(ends), -1, np.int64)]
@@ -116,24 +116,24 @@ def lessons(
 
 def clone(
     network: LoopNetwork,
-    taught: Lessons,
+    data: CloningData,
     rng: np.random.Generator,
     options: CloningOptions | None = None,
 ) -> list[Curves]:
-    """Teach the network; gives what each pass says of itself."""
+    """Train the network; returns the curves of each epoch."""
     options = options or CloningOptions()
     optimizer = torch.optim.AdamW(network.parameters(), lr=options.learning_rate, weight_decay=1e-4)
-    updates = options.epochs * -(-len(taught) // options.batch)
+    updates = options.epochs * -(-len(data) // options.batch)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, options.learning_rate, total_steps=max(2, updates)
     )
     curves = []
     for _ in range(options.epochs):
-        order = rng.permutation(len(taught))
+        order = rng.permutation(len(data))
         found = []
         for start in range(0, len(order), options.batch):
             at = np.sort(order[start : start + options.batch])
-            loss, numbers = _losses(network, taught, at, options)
+            loss, numbers = _losses(network, data, at, options)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(network.parameters(), options.max_grad_norm)
@@ -144,13 +144,13 @@ def clone(
     return curves
 
 
-def judge(network: LoopNetwork, taught: Lessons, batch: int = 1024) -> Curves:
-    """How the network does on lessons that it was not taught."""
+def evaluate_clone(network: LoopNetwork, data: CloningData, batch: int = 1024) -> Curves:
+    """Evaluate the network on data that it was not trained on."""
     with torch.no_grad():
-        starts = range(0, len(taught), batch)
+        starts = range(0, len(data), batch)
         found = [
             _losses(
-                network, taught, np.arange(start, min(start + batch, len(taught))), CloningOptions()
+                network, data, np.arange(start, min(start + batch, len(data))), CloningOptions()
             )[1]
             for start in starts
         ]
@@ -158,20 +158,20 @@ def judge(network: LoopNetwork, taught: Lessons, batch: int = 1024) -> Curves:
 
 
 def _losses(
-    network: LoopNetwork, taught: Lessons, at: NDArray[np.int64], options: CloningOptions
+    network: LoopNetwork, data: CloningData, at: NDArray[np.int64], options: CloningOptions
 ) -> tuple[torch.Tensor, NDArray[np.float64]]:
-    """The loss; and sums over actions (losses, right ones) and of errors, with their counts."""
-    views = Views(*(getattr(taught.views, part.name)[at] for part in fields(Views)))
+    """The loss; and sums over actions (losses, hits) and of errors, with their counts."""
+    views = Views(*(getattr(data.views, part.name)[at] for part in fields(Views)))
     batch = batch_of(_full(views))
     logits, worth = network(batch)
-    actions = torch.from_numpy(taught.actions[at])
+    actions = torch.from_numpy(data.actions[at])
     acts = actions >= 0
     chances = logits.log_softmax(dim=1)
     legal = batch.mask.float()
     even = -(chances * legal).sum(dim=1) / legal.sum(dim=1).clamp(min=1)
     said = -chances.gather(1, actions.clamp(min=0)[:, None])[:, 0]
     wrong = ((1 - options.label_smoothing) * said + options.label_smoothing * even)[acts]
-    known = torch.from_numpy(taught.worth[at])
+    known = torch.from_numpy(data.worth[at])
     has = ~known.isnan()
     error = (worth - known)[has].square()
     loss = wrong.sum() / max(1, len(wrong))

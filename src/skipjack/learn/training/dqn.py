@@ -1,11 +1,11 @@
 """DQN with masked actions, from top to bottom.
 
-The network's logits are here the values of actions: what is still to be gained after each. An
-iteration plays episodes, mostly with the best action and sometimes with any, puts them into the
-replay buffer, and learns from steps drawn from it: the value of an action should be its reward plus
-the value of the best legal action after it. That one is chosen by the network and valued by the
-target network, an older copy of it (double DQN). Steps of which the network was wrong are drawn
-more often, as Ape-X does (prioritised replay).
+The network's logits are the values of actions here: the gain that is still possible after each. An
+iteration plays episodes, mostly with the best action and sometimes with a random one, adds them to
+the replay buffer, and learns from steps drawn from it: the value of an action should be its reward
+plus the value of the best legal action after it, which is chosen by the network and evaluated by
+the target network, an older copy of it (double DQN). Steps with a large error are drawn more often
+(prioritised replay, as in Ape-X).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from skipjack.learn.training.collector import Collector, EpisodeRequest, Purpose, generator
 from skipjack.learn.training.episodes import Episode, Player, joined
 from skipjack.learn.training.network import (
     FORBIDDEN,
@@ -28,40 +29,39 @@ from skipjack.learn.training.network import (
     exported,
     imported,
 )
-from skipjack.learn.training.orders import Collector, EpisodeOrder, Purpose, generator
 from skipjack.learn.training.trainer import Curves, batch_of, summary, torch_seed
 
 
 @dataclass(frozen=True, slots=True)
 class DQNOptions:
-    """The numbers of DQN."""
+    """The hyperparameters of DQN."""
 
     episodes: int = 32
     """In each iteration."""
     replay_episodes: int = 1024
-    """Episodes in the replay buffer; the oldest go first."""
+    """The most episodes in the replay buffer; the oldest are removed first."""
     updates: int = 64
     """In each iteration."""
     batch: int = 128
     learning_rate: float = 5e-4
     discount: float = 0.99
-    """A little impatience: of two ways to one schedule the shorter is better."""
+    """Slightly below 1, so that the shorter of two paths to a schedule is better."""
     explore_first: float = 1.0
     explore_last: float = 0.05
     explore_iterations: int = 60
-    """Until the share of actions drawn from all legal ones has fallen to the last."""
+    """Iterations until the share of random actions has fallen to `explore_last`."""
     target_updates: int = 200
-    """Updates after which the target network becomes a copy of the network."""
+    """Updates between two copies of the network to the target network."""
     priority: float = 0.6
-    """How much more often steps are drawn of which the network was wrong; 0 for not at all."""
+    """The exponent of errors in the probability of drawing a step; 0 for uniform draws."""
     max_grad_norm: float = 10.0
 
 
 class DQN:
     """The trainer; see `skipjack.learn.training.trainer.Trainer`.
 
-    A state holds the actions of the episodes in the replay buffer: `player` plays them again when a
-    run is resumed.
+    A state has the actions of the episodes in the replay buffer; when a run is resumed, `player`
+    plays them again.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class DQN:
         options: DQNOptions | None = None,
         start: Mapping[str, NDArray[Any]] | None = None,
     ) -> None:
-        """`start` are the weights that the network has at first, instead of random ones."""
+        """`start` are the initial weights, instead of random ones."""
         torch_seed(seed)
         self.options = options or DQNOptions()
         self.network = LoopNetwork(sizes) if start is None else imported(start)
@@ -84,26 +84,26 @@ class DQN:
         self._seed, self._player = seed, player
         self._replay: deque[Episode] = deque(maxlen=self.options.replay_episodes)
         self._errors: deque[NDArray[np.float32]] = deque(maxlen=self.options.replay_episodes)
-        """How wrong the network was of each step when it last saw it."""
+        """The network's error for each step when it was last drawn."""
         self.iteration, self.steps, self._updates = 0, 0, 0
 
     @property
     def explore(self) -> float:
-        """The share of actions that are drawn from all legal ones now."""
+        """The present share of random actions."""
         options = self.options
         gone = min(1.0, (self.iteration - 1) / options.explore_iterations)
         return options.explore_first + gone * (options.explore_last - options.explore_first)
 
-    # An iteration
+    # an iteration
 
     def iterate(self, collector: Collector) -> tuple[Curves, list[Episode]]:
-        """Play some episodes and learn from all that are kept."""
+        """Play episodes and learn from the replay buffer."""
         self.iteration += 1
         options = self.options
-        wanted = EpisodeOrder(
+        request = EpisodeRequest(
             self.arrays(), options.episodes, self.iteration, greedy=True, explore=self.explore
         )
-        episodes = collector.collect(wanted)
+        episodes = collector.collect(request)
         self.steps += sum(map(len, episodes))
         for each in episodes:
             self._replay.append(each)
@@ -124,7 +124,7 @@ class DQN:
             after = replay.batch[replay.next[at]]
             best = self.network(after)[0].argmax(dim=1)
             worth = self._target(after)[0].gather(1, best[:, None])[:, 0]
-            # The last step of an episode has nothing after it, nor has one without legal actions.
+            # Nothing follows the last step of an episode, or a state without legal actions.
             worth = torch.where(replay.last[at] | (worth <= FORBIDDEN / 2), 0.0, worth)
             target = replay.rewards[at] + options.discount * worth
         error = value - target
@@ -139,14 +139,14 @@ class DQN:
             self._target.load_state_dict(self.network.state_dict())
         return loss.item()
 
-    # What is kept
+    # state
 
     def arrays(self) -> dict[str, NDArray[np.float32]]:
         """The network as it is now."""
         return exported(self.network)
 
     def state(self) -> dict[str, Any]:
-        """All that going on needs."""
+        """The state from which training can be resumed."""
         return {
             "network": self.network.state_dict(),
             "target": self._target.state_dict(),
@@ -162,7 +162,7 @@ class DQN:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a `state`."""
+        """Restore a `state`."""
         self.network.load_state_dict(state["network"])
         self._target.load_state_dict(state["target"])
         self._optimizer.load_state_dict(state["optimizer"])
@@ -179,7 +179,7 @@ class DQN:
 
 
 class _ReplaySteps:
-    """The steps of all episodes of the replay buffer as arrays, while an iteration learns."""
+    """All steps of the replay buffer as arrays, during one iteration."""
 
     def __init__(
         self, episodes: list[Episode], errors: list[NDArray[np.float32]], priority: float
@@ -199,7 +199,7 @@ class _ReplaySteps:
         self._priority = priority
 
     def draw(self, count: int, rng: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-        """Steps, and the weights that make up for drawing some more often."""
+        """Draw steps, with weights that correct for their probabilities."""
         chances = (self.errors.astype(np.float64) + 1e-3) ** self._priority
         chances /= chances.sum()
         at = rng.choice(len(chances), size=count, p=chances)
@@ -207,7 +207,7 @@ class _ReplaySteps:
         return torch.from_numpy(at), torch.from_numpy((weights / weights.max()).astype(np.float32))
 
     def give_back(self) -> None:
-        """Write the errors into the arrays of the episodes."""
+        """Write the errors back to the arrays of the episodes."""
         start = 0
         for error, end in zip(self._by_episode, self._ends, strict=True):
             error[:] = self.errors[start:end]

@@ -1,8 +1,8 @@
-"""Episodes: a policy plays games, and what it did and what it got for it is kept.
+"""Episodes: games that a policy plays, with its actions and rewards.
 
-Several episodes are played side by side, so that the network sees them as one batch. The reward of
-an action is the logarithm of the speed-up of its schedule over the one before. Without torch: this
-is what worker processes do.
+Several episodes are played together, as one batch for the network. The reward of an action is the
+logarithm of the speed-up of its schedule over the previous one. This module needs no torch, because
+worker processes use it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from skipjack.core.problem import Problem
+from skipjack.core import Problem
 from skipjack.learn.loops import GameState, LoopGame, PolicyView, observe
 from skipjack.learn.policy import PolicyNetwork, log_probabilities
 from skipjack.solvers.cpu.nest import Schedule, ScheduleSpace
 
 FAILED = -3.0
-"""The reward of a schedule that cannot be built or is wrong, as a logarithm of a speed-up."""
+"""The log speed-up of a schedule that cannot be built or computes wrong results."""
 _ANCHORS = 4
 
 
@@ -32,12 +32,12 @@ class _Rates(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """What the network sees of several states, side by side."""
+    """The network's input for several states."""
 
     rows: NDArray[np.float32]
     """States x loops x features."""
     present: NDArray[np.bool_]
-    """States x loops: which rows are loops, which are padding."""
+    """States x loops: whether a row is a loop and not padding."""
     cursor: NDArray[np.int64]
     machine: NDArray[np.float32]
     """States x features of the nest and the machine."""
@@ -53,23 +53,23 @@ class Episode:
     """One episode. Arrays have an element for each action."""
 
     problem: int
-    """Its number among those that are played."""
+    """The index of its problem."""
     views: Views
     actions: NDArray[np.int64]
     rewards: NDArray[np.float64]
     seconds: NDArray[np.float64]
-    """Of the schedule after the action; nan where it was not asked for or cannot be built."""
+    """Times of the schedules after each action; nan if not known or if it cannot be built."""
     schedule: str
-    """What was built in the end."""
+    """The final schedule that is built."""
     speed_up: float
-    """Of that over the anchor: the untuned nest, or where that is not known a proposed schedule."""
+    """Its speed-up over the untuned nest, or over a proposed schedule if that has no time."""
 
     def __len__(self) -> int:
         return len(self.actions)
 
 
 class Player:
-    """Plays episodes of some problems. Rates are asked once for each schedule."""
+    """Plays episodes of some problems."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Player:
         rates: _Rates,
         steps: int,
     ) -> None:
-        """`steps` is the most actions of an episode."""
+        """`steps` is the largest number of actions in an episode."""
         self.problems, self.games, self.rates, self.steps = problems, games, rates, steps
         self._anchors: dict[int, float] = {}
 
@@ -91,18 +91,18 @@ class Player:
         greedy: bool = False,
         explore: float = 0.0,
     ) -> list[Episode]:
-        """One episode of each problem chosen.
+        """Play one episode of each chosen problem.
 
-        Actions are drawn by the network's probabilities; if `greedy` the best is taken. `explore`
-        is the share of actions that are drawn from all legal ones instead.
+        Actions are drawn by the network's probabilities, or are the best if `greedy`. `explore` is
+        the share of actions that are drawn uniformly from all legal ones instead.
         """
-        playing = [_Playing(number, self.games[number]) for number in chosen]
+        playing = [_EpisodeInProgress(number, self.games[number]) for number in chosen]
         for _ in range(self.steps):
             open_ones = [each for each in playing if not each.over]
             if not open_ones:
                 break
             views = joined([each.look() for each in open_ones])
-            most = int(views.present.sum(axis=1).max())  # the others are padding in all
+            most = int(views.present.sum(axis=1).max())  # other rows are padding in all states
             logits, _ = network.forward_many(
                 views.rows[:, :most], views.present[:, :most], views.cursor, views.machine
             )
@@ -112,8 +112,8 @@ class Player:
         return [self._scored(each) for each in playing if each.actions]
 
     def replay(self, number: int, actions: Sequence[int], rewards: NDArray[np.float64]) -> Episode:
-        """The episode that had these actions and rewards, without asking for rates."""
-        playing = _Playing(number, self.games[number])
+        """Play an episode with known actions and rewards again, without using rates."""
+        playing = _EpisodeInProgress(number, self.games[number])
         for action in actions:
             playing.look()
             playing.act(int(action))
@@ -128,7 +128,7 @@ class Player:
         )
 
     def anchor(self, number: int) -> float:
-        """Seconds that speed-ups of a problem are over."""
+        """The seconds to which speed-ups of a problem are relative."""
         if number not in self._anchors:
             game, problem = self.games[number], self.problems[number]
             (untuned,) = self.rates.seconds(problem, [game.built(game.start())])
@@ -136,13 +136,13 @@ class Player:
         return self._anchors[number]
 
     def _proposed(self, problem: Problem, game: LoopGame) -> float:
-        """Seconds of the first proposal that has a time; 1 if none has."""
+        """Seconds of the first proposal that has a time; 1 if none has one."""
         limits = game.limits
         space = ScheduleSpace(game.nest, limits.lanes, limits.registers, threads=game.threads)
         proposed = [space.schedule(config) for config in space.promising(_ANCHORS)]
         return next((one for one in self.rates.seconds(problem, proposed) if one), 1.0)
 
-    def _scored(self, playing: _Playing) -> Episode:
+    def _scored(self, playing: _EpisodeInProgress) -> Episode:
         number, game = playing.number, playing.game
         problem, anchor = self.problems[number], self.anchor(number)
         built = [game.built(state) for state in playing.states[1:]]
@@ -163,8 +163,8 @@ class Player:
         )
 
 
-class _Playing:
-    """An episode that is being played."""
+class _EpisodeInProgress:
+    """An episode in progress."""
 
     def __init__(self, number: int, game: LoopGame) -> None:
         self.number, self.game = number, game
@@ -187,7 +187,7 @@ class _Playing:
 
 
 def view_of(game: LoopGame, state: GameState, history: Sequence[int] = ()) -> Views:
-    """What the network sees of a state, after the actions in `history`."""
+    """The network's input for a state, after the actions in `history`."""
     view: PolicyView = observe(game, state, "policy", history)
     return Views(
         rows=view["loops"][None],
@@ -199,7 +199,7 @@ def view_of(game: LoopGame, state: GameState, history: Sequence[int] = ()) -> Vi
 
 
 def joined(views: Sequence[Views]) -> Views:
-    """Several as one."""
+    """Concatenate views."""
     return Views(
         *(np.concatenate([getattr(view, part.name) for view in views]) for part in fields(Views))
     )
@@ -216,7 +216,7 @@ def _choice(
     return int(rng.choice(len(likely), p=likely / likely.sum()))
 
 
-# Between processes episodes travel as a file of arrays.
+# Episodes are sent between processes as archives of arrays.
 
 
 def packed(episodes: Sequence[Episode]) -> bytes:
@@ -236,7 +236,7 @@ def packed(episodes: Sequence[Episode]) -> bytes:
 
 
 def unpacked(data: bytes) -> list[Episode]:
-    """What `packed` was given."""
+    """The episodes from the bytes of `packed`."""
     arrays = unpacked_arrays(data)
     ends = np.cumsum(arrays["length"])
     episodes = []
@@ -265,6 +265,6 @@ def packed_arrays(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 def unpacked_arrays(data: bytes) -> dict[str, NDArray[Any]]:
-    """What `packed_arrays` was given; nothing is unpickled."""
+    """The arrays from the bytes of `packed_arrays`; nothing is unpickled."""
     with np.load(io.BytesIO(data), allow_pickle=False) as file:
         return {name: file[name] for name in file.files}

@@ -1,8 +1,8 @@
 """The network that plays loop games, in torch, for training.
 
 `skipjack.learn.policy.network` computes the same with NumPy from the arrays of `exported`, which
-have the names of the layers here. An observation is a matrix with one row per loop, which rows are
-there, the cursor's row, and a vector about the nest and the machine. With ``linear(x)`` for
+have the names of the layers here. An input is a matrix with one row per loop, which rows are
+present, the cursor's row, and a vector about the nest and the machine. With ``linear(x)`` for
 ``x @ weight.T + bias`` and ``scaled(x)`` for ``x / sqrt(mean(x * x) + 1e-6)`` along the last axis:
 
 - rows become ``x = relu(row_out(relu(row_in(row)) ))`` plus ``context(machine)`` plus a learned
@@ -10,9 +10,9 @@ there, the cursor's row, and a vector about the nest and the machine. With ``lin
   (``from_top``) and to the innermost (``from_bottom``, both up to 15);
 - each of the ``layers`` adds attention, then a small network:
   ``x = x + out(softmax(query(y) @ key(y).T / sqrt(size)) @ value(y))`` with ``y = scaled(x)``, in
-  four heads and over the rows that are there, then ``x = x + lower(relu(upper(scaled(x))))``;
+  four heads and over the rows that are present, then ``x = x + lower(relu(upper(scaled(x))))``;
 - with ``y = scaled(x)`` the mean and the maximum over rows, the rows at the cursor, above and below
-  it (zeros where there is none) and ``context(machine)`` are joined in this order, and
+  it (zeros if there is none) and ``context(machine)`` are joined in this order, and
   ``h = relu(trunk(joined))`` gives ``logits(h)`` (for DQN the values of actions) and ``worth(h)``.
 """
 
@@ -36,12 +36,12 @@ FORBIDDEN = -1e9
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Observations of several states, side by side."""
+    """The network's input for several states."""
 
     rows: Tensor
     """States x loops x features."""
     present: Tensor
-    """States x loops: which rows are loops, which are padding."""
+    """States x loops: whether a row is a loop and not padding."""
     cursor: Tensor
     machine: Tensor
     """States x features of the nest and the machine."""
@@ -63,7 +63,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class NetworkSizes:
-    """What a network is made for."""
+    """The sizes of a network."""
 
     row: int
     machine: int
@@ -119,7 +119,7 @@ class LoopBody(nn.Module):
                 table.weight.mul_(0.1)
 
     def features(self, batch: Batch) -> Tensor:
-        """What logits and worth are computed from."""
+        """The features from which logits and values are computed."""
         context = self.context(batch.machine)
         x = self.row_out(torch.relu(self.row_in(batch.rows))).relu() + context[:, None, :]
         x = x + self._places(batch)
@@ -149,7 +149,7 @@ class LoopBody(nn.Module):
 
 
 class LoopNetwork(LoopBody):
-    """Logits of actions and the worth of a state."""
+    """The whole network: logits of actions and the value (`worth`) of a state."""
 
     def __init__(self, sizes: NetworkSizes) -> None:
         super().__init__(sizes)
@@ -159,19 +159,19 @@ class LoopNetwork(LoopBody):
             self.logits.weight.mul_(0.01)  # nearly equal probabilities at first
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Logits with those of illegal actions at `FORBIDDEN`, and the worth of each state."""
+        """Logits, with `FORBIDDEN` for illegal actions, and the value of each state."""
         h = self.features(batch)
         logits = self.logits(h).masked_fill(~batch.mask, FORBIDDEN)
         return logits, self.worth(h)[:, 0]
 
 
 def exported(network: nn.Module) -> dict[str, NDArray[np.float32]]:
-    """The weights as plain arrays, by the names of layers."""
+    """The weights as plain arrays by the names of layers."""
     return {name: value.detach().numpy().copy() for name, value in network.state_dict().items()}
 
 
 def sizes_of(arrays: Mapping[str, NDArray[Any]]) -> NetworkSizes:
-    """The sizes of the network that the arrays are of."""
+    """The sizes of the network with these weights."""
     width, row = arrays["row_in.weight"].shape
     return NetworkSizes(
         row=row,

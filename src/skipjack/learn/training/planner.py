@@ -1,9 +1,9 @@
-"""The actions that lead to a schedule: what a policy is first taught to do.
+"""Plans: the actions that lead to a schedule, which policies first learn by cloning.
 
-The plan is a function of where the game stands, so it leads on from any state: an episode that has
-left the plan is taught the way back as well. Loops are put in their places from the outermost
-inwards, split off where they are missing and merged where they are in the way; then loops are
-marked, from the innermost outwards. A loop that threads share out is marked when it is in place.
+The next action depends only on the state, so a plan continues from any state, also after a detour.
+Loops are moved to their positions from the outermost inwards, by splits where they are missing and
+merges where they are in the way; then loops are marked from the innermost outwards. A parallel loop
+is marked as soon as it is in position.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from skipjack.learn.loops import MARKS, GameState, LoopGame
 from skipjack.solvers.cpu.nest import Loop, Mark, Schedule
 
 _MOST = 400
-"""No plan is that long; what takes longer goes in circles."""
+"""The most actions of a plan; a longer one is cyclic."""
 _NAMES = {mark: name for name, mark in MARKS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class ActionPlan:
-    """Actions and the states before them; the last one is the state after all."""
+    """Actions, and the states before them and after the last."""
 
     actions: tuple[int, ...]
     states: tuple[GameState, ...]
 
 
 class Planner:
-    """Plans in one game. In the preset looptune the target is a schedule without marks."""
+    """Makes plans in one game. In the preset looptune, targets are schedules without marks."""
 
     def __init__(self, game: LoopGame) -> None:
         self._game = game
@@ -38,9 +38,9 @@ class Planner:
         )
 
     def plan(self, target: Schedule, start: GameState | None = None) -> ActionPlan | None:
-        """The way to a schedule, with ``stop`` at the end where that is an action, or None.
+        """The plan for a schedule, with ``stop`` at the end if that is an action, or None.
 
-        No way leads to schedules with steps that no product of the game's factors makes.
+        A schedule cannot be reached if a step is not a product of the game's factors.
         """
         state = start or self._game.start()
         states, actions = [state], list[int]()
@@ -57,7 +57,7 @@ class Planner:
         return None
 
     def next_action(self, state: GameState, target: Schedule) -> int | None:
-        """What to do next; None where nothing is left to do or nothing helps."""
+        """The next action; None if the plan is complete or impossible."""
         if state.stopped:
             return None
         name = self._next_name(state, target)
@@ -81,7 +81,7 @@ class Planner:
     def _wrong_mark(
         self, loops: tuple[Loop, ...], wanted: tuple[Loop, ...], complete: bool
     ) -> int | None:
-        """A loop whose mark is in the way: the first of a suffix, the last that is shared out."""
+        """A loop whose mark is in the way: the first of the suffix, or the last parallel one."""
         suffix = next((at for at, loop in enumerate(loops) if loop.mark.in_suffix), None)
         if suffix is not None:
             right = complete and all(
@@ -105,7 +105,7 @@ class Planner:
         return "stop"
 
     def _placing(self, state: GameState, wanted: tuple[Loop, ...], placed: int) -> str:
-        """Get the next wanted loop to the position below those that are in place."""
+        """Move the next target loop to the position below those in place."""
         loops = state.schedule.loops
         if placed == len(wanted):
             return self._at(state, placed, "merge")
@@ -123,9 +123,9 @@ class Planner:
         return self._at(state, at, "merge")
 
     def _factor(self, ratio: int, inner: int = 0) -> int:
-        """What to split by first on the way to a ratio; 0 if the factors do not make it.
+        """The first factor of a product for a ratio; 0 if there is none.
 
-        A loop that is wanted further in is made on the way where that is possible.
+        If possible, the split makes another target loop further in.
         """
         if {inner, ratio // max(1, inner)} <= set(self._factors) and ratio % inner == 0:
             return inner
@@ -140,20 +140,20 @@ class Planner:
 
     @staticmethod
     def _at(state: GameState, at: int, name: str) -> str:
-        """The action, or the next move of the cursor to its loop."""
+        """The action, or the next move of the cursor towards its loop."""
         if state.cursor == at:
             return name
         return "up" if state.cursor > at else "down"
 
 
 def _inner_step(wanted: tuple[Loop, ...], at: int) -> int:
-    """The step of the next wanted loop on the same variable; 0 without one."""
+    """The step of the next target loop on the same variable; 0 without one."""
     same = (loop.step for loop in wanted[at + 1 :] if loop.variable == wanted[at].variable)
     return next(same, 0)
 
 
 def _placed(loops: tuple[Loop, ...], wanted: tuple[Loop, ...]) -> int:
-    """How many of the outermost loops are as wanted, but for their marks."""
+    """The number of outermost loops that match the target, apart from marks."""
     count = 0
     for loop, want in zip(loops, wanted, strict=False):
         if (loop.variable, loop.step) != (want.variable, want.step):

@@ -1,4 +1,4 @@
-"""What trainers have in common: what an iteration says of itself, and what is kept."""
+"""The interface of trainers, and functions that they share."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from skipjack.learn.training.collector import Collector, Purpose, generator
 from skipjack.learn.training.episodes import Episode, Views
 from skipjack.learn.training.network import Batch
-from skipjack.learn.training.orders import Collector, Purpose, generator
 
 Curves = dict[str, float]
-"""What an iteration says of itself, by the column of ``curves.csv``."""
+"""The numbers of an iteration by column of ``curves.csv``."""
 
 
 class Trainer(Protocol):
@@ -22,7 +22,7 @@ class Trainer(Protocol):
 
     iteration: int
     steps: int
-    """Actions that were played so far."""
+    """The number of actions played so far."""
 
     def iterate(self, collector: Collector) -> tuple[Curves, list[Episode]]:
         """Play some episodes and learn from them."""
@@ -33,24 +33,24 @@ class Trainer(Protocol):
         ...
 
     def state(self) -> dict[str, Any]:
-        """All that going on needs: tensors, numbers, texts, lists and dicts of them."""
+        """The state from which training can be resumed: tensors, numbers, strings, lists, dicts."""
         ...
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a `state`."""
+        """Restore a `state`."""
         ...
 
 
 def torch_seed(seed: int) -> None:
-    """Give the weights that are drawn next by torch."""
+    """Seed torch's generator for the initial weights."""
     torch.manual_seed(int(generator(seed, 0, Purpose.WEIGHTS).integers(2**62)))
 
 
 def batch_of(views: Views) -> Batch:
-    """As tensors, without rows that are padding in all of them."""
+    """Views as tensors, without rows that are padding in all states."""
     most = max(1, int(views.present.sum(axis=1).max(initial=1)))
-    # Copies, for torch aligns its own memory: products of matrices that lie otherwise may differ in
-    # the last bit, and a resumed run would be another one.
+    # Copy, because torch aligns its own memory: products of unaligned matrices may differ in the
+    # last bit, and a resumed run would differ.
     return Batch(
         torch.tensor(views.rows[:, :most]),
         torch.tensor(views.present[:, :most]),
@@ -61,7 +61,7 @@ def batch_of(views: Views) -> Batch:
 
 
 def summary(episodes: Sequence[Episode]) -> Curves:
-    """What episodes say by themselves."""
+    """The curves of episodes that do not depend on the trainer."""
     speed_ups = np.array([each.speed_up for each in episodes])
     return {
         "episodes": len(episodes),

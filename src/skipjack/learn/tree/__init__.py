@@ -1,33 +1,42 @@
-"""Searches of the game's tree: all with the same budget, all with a record of every step.
+"""Searches of the game's tree, with a common budget and a record of every step.
 
 Times come from `skipjack.learn.rates`: measured, replayed from a table, or estimated.
 """
 
-from skipjack.learn.tree.guided import policy_prior
-from skipjack.learn.tree.mcts import mcts
-from skipjack.learn.tree.methods import METHODS, POLICIES, Method, all_methods, method_of
-from skipjack.learn.tree.paths import (
-    Asking,
-    GamePath,
-    Prior,
-    TreeContext,
-    TreeSearch,
-    legal,
-    play,
-    successors,
-)
-from skipjack.learn.tree.recipe import recipe_actions
-from skipjack.learn.tree.result import SearchRun, SearchStep
-from skipjack.learn.tree.running import MeasuringCosts, SearchBudget, run_search
+from typing import TYPE_CHECKING
+
+from skipjack.lazy_names import lazy
+
+if TYPE_CHECKING:
+    from skipjack.learn.tree.guided import mcts, policy_prior
+    from skipjack.learn.tree.lookahead import recipe_actions
+    from skipjack.learn.tree.methods import METHODS, POLICIES, Method, all_methods, method_of
+    from skipjack.learn.tree.paths import (
+        GamePath,
+        Prior,
+        RunningSearch,
+        TreeContext,
+        TreeSearch,
+        legal,
+        play,
+        successors,
+    )
+    from skipjack.learn.tree.search_run import (
+        MeasuringCosts,
+        SearchBudget,
+        SearchRun,
+        SearchStep,
+        run_search,
+    )
 
 __all__ = [
     "METHODS",
     "POLICIES",
-    "Asking",
     "GamePath",
     "MeasuringCosts",
     "Method",
     "Prior",
+    "RunningSearch",
     "SearchBudget",
     "SearchRun",
     "SearchStep",
@@ -43,3 +52,14 @@ __all__ = [
     "run_search",
     "successors",
 ]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "guided": "mcts policy_prior",
+        "lookahead": "recipe_actions",
+        "methods": "METHODS Method POLICIES all_methods method_of",
+        "paths": "GamePath Prior RunningSearch TreeContext TreeSearch legal play successors",
+        "search_run": "MeasuringCosts SearchBudget SearchRun SearchStep run_search",
+    },
+)

@@ -1,4 +1,4 @@
-"""The searches by their names."""
+"""Searches by name."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ from dataclasses import dataclass
 
 from skipjack.errors import UsageError
 from skipjack.learn.policy import Policy
-from skipjack.learn.tree.beam import beam, depth_first_beam
-from skipjack.learn.tree.exhaustive import exhaustive
-from skipjack.learn.tree.greedy import greedy
-from skipjack.learn.tree.guided import policy_prior, policy_proposals
-from skipjack.learn.tree.mcts import mcts
+from skipjack.learn.tree.guided import mcts, policy_prior, policy_proposals
+from skipjack.learn.tree.lookahead import beam, depth_first_beam, exhaustive, greedy, recipe
 from skipjack.learn.tree.paths import TreeSearch
-from skipjack.learn.tree.recipe import recipe
 from skipjack.learn.tree.sequences import annealing, genetic, random_walks
 
 METHODS = {
@@ -27,7 +23,7 @@ METHODS = {
     "recipe": "one fixed sequence of actions",
     "policy": "what a policy proposes, in its order",
 }
-"""What each does, in a few words."""
+"""Short descriptions of the searches."""
 LOOKAHEADS = ("greedy", "beam", "beam_dfs")
 WIDTHS = ("beam", "beam_dfs")
 POLICIES = ("mcts", "policy")
@@ -35,12 +31,12 @@ POLICIES = ("mcts", "policy")
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A search with its parameters, and the name that tables and plots have for it."""
+    """A search with its parameters, and its name in tables and plots."""
 
     name: str
     search: TreeSearch
     ends: bool = False
-    """Whether it ends by itself soon, so that it goes on where it meets nothing new for long."""
+    """Whether the search ends on its own, so that it need not be ended for finding nothing new."""
 
 
 def method_of(
@@ -50,16 +46,16 @@ def method_of(
     lookahead: int | None = None,
     policy: Policy | None = None,
 ) -> Method:
-    """The search of this kind; `UsageError` where it is not known or has no such parameter."""
+    """The search of this kind; `UsageError` for an unknown kind or parameter."""
     if kind not in METHODS:
-        raise UsageError(f"there is no search {kind!r}; choose from {', '.join(METHODS)}")
+        raise UsageError(f"unknown search {kind!r}; choose from {', '.join(METHODS)}")
     for given, what, able in ((width, "width", WIDTHS), (lookahead, "lookahead", LOOKAHEADS)):
         if given is not None and kind not in able:
             raise UsageError(f"the search {kind} has no {what}; {' and '.join(able)} have one")
         if given is not None and given < 1:
-            raise UsageError(f"a {what} of {given} is too small; it must be at least 1")
+            raise UsageError(f"the {what} must be at least 1, not {given}")
     if policy is not None and kind not in POLICIES:
-        raise UsageError(f"the search {kind} asks no policy; {' and '.join(POLICIES)} do")
+        raise UsageError(f"the search {kind} does not use a policy; {' and '.join(POLICIES)} do")
     ahead, wide = lookahead or 1, width or 4
     if kind == "greedy":
         return Method(f"greedy-{ahead}", greedy(ahead), ends=True)
@@ -72,7 +68,7 @@ def method_of(
         return Method("mcts-policy", mcts(policy_prior(policy)))
     if kind == "policy":
         if policy is None:
-            raise UsageError("the search policy needs one; name its file with --policy")
+            raise UsageError("the search policy needs a policy; give its file with --policy")
         return Method("policy", policy_proposals(policy), ends=True)
     plain: dict[str, TreeSearch] = {
         "random": random_walks,
@@ -86,7 +82,7 @@ def method_of(
 
 
 def all_methods(policy: Policy | None = None) -> list[Method]:
-    """Every search that a comparison has, but `exhaustive`, which has no use for a budget."""
+    """All searches of a comparison: all except `exhaustive`, which needs no budget."""
     return [
         method_of("recipe"),
         *(method_of("greedy", lookahead=ahead) for ahead in (1, 2)),

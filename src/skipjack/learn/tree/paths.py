@@ -1,8 +1,8 @@
-"""Paths through the game, and how a search asks what they are worth.
+"""Paths through the game, and the interface of searches.
 
-A search is a generator: it yields paths to measure and is sent their seconds, infinite where a
-schedule cannot be built. It counts nothing: `running` keeps the budget, answers what was measured
-before, and ends the generator when the budget is spent::
+A search is a generator: it yields paths to measure and receives their seconds, infinite if a
+schedule cannot be built. It need not count: `run_search` keeps the budget, answers known schedules
+from memory, and ends the generator when the budget is spent::
 
     def first_action_only(context):
         start = context.start()
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from skipjack.learn.loops import GameState, LoopGame
 
 STOP = "stop"
-"""The action that ends an episode. It changes no schedule, so searches leave it out."""
+"""The action that ends an episode. It does not change the schedule, so searches omit it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,39 +32,39 @@ class GamePath:
 
 
 Prior = Callable[[LoopGame, GamePath], NDArray[np.floating]]
-"""How promising each action is: weights that are not negative; illegal ones are ignored."""
-Asking = Generator[Sequence[GamePath], list[float], None]
+"""Returns a non-negative weight for each action; those of illegal actions are ignored."""
+RunningSearch = Generator[Sequence[GamePath], list[float], None]
 """A running search."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreeContext:
-    """What a search may know before it measures."""
+    """The context of a search."""
 
     game: LoopGame
     rng: np.random.Generator
     actions: int
     """The most actions of a path."""
     measurements: int | None
-    """The most distinct schedules that will be measured; None without a limit."""
+    """The most distinct schedules to measure; None for no limit."""
 
     def start(self) -> GamePath:
-        """The path of no action."""
+        """The path without actions."""
         return GamePath(self.game.start())
 
 
-TreeSearch = Callable[[TreeContext], Asking]
+TreeSearch = Callable[[TreeContext], RunningSearch]
 
 
 def legal(game: LoopGame, state: GameState) -> list[int]:
-    """The legal actions but `STOP`."""
+    """The legal actions except `STOP`."""
     if state.stopped:
         return []
     return [int(at) for at in np.flatnonzero(game.mask(state)) if game.actions[at] != STOP]
 
 
 def successors(game: LoopGame, path: GamePath) -> Iterator[GamePath]:
-    """What single actions make of a path."""
+    """The path extended by each legal action."""
     for action in legal(game, path.state):
         yield GamePath(game.apply(path.state, action), (*path.actions, action))
 
@@ -78,7 +78,7 @@ def distinct(paths: Iterable[GamePath]) -> list[GamePath]:
 
 
 def play(game: LoopGame, actions: Iterable[int]) -> GamePath:
-    """The path of these actions from the start, without those that are illegal where they stand."""
+    """The path of these actions from the start, skipping illegal ones."""
     path = GamePath(game.start())
     for action in actions:
         if not path.state.stopped and game.mask(path.state)[action]:
@@ -87,7 +87,7 @@ def play(game: LoopGame, actions: Iterable[int]) -> GamePath:
 
 
 def random_walk(context: TreeContext, length: int) -> list[GamePath]:
-    """The path after each of so many random actions; fewer where none is legal any more."""
+    """The paths after each of `length` random actions; fewer if no action is legal."""
     path, walk = context.start(), []
     for _ in range(length):
         able = legal(context.game, path.state)

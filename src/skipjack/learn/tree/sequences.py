@@ -1,7 +1,7 @@
 """Searches on sequences of actions: random walks, a genetic search, simulated annealing.
 
-A sequence is played from the start, and actions that are illegal where they stand are left out of
-it, so that parts of two sequences always make a third.
+A sequence is played from the start, and illegal actions are skipped, so that any two parts of
+sequences can be combined.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import math
 
 from skipjack.learn.tree.paths import (
     STOP,
-    Asking,
     GamePath,
+    RunningSearch,
     TreeContext,
     TreeSearch,
     play,
@@ -20,13 +20,13 @@ from skipjack.learn.tree.paths import (
 from skipjack.solvers.cpu.nest import Schedule
 
 _MUTATIONS = 6
-"""How often a sequence that ends in a known schedule is changed further."""
+"""The most further changes of a sequence that ends in a known schedule."""
 _ENDLESS = 400
-"""Measurements that annealing cools over where there is no limit."""
+"""The measurements of one cooling if there is no limit."""
 
 
-def random_walks(context: TreeContext) -> Asking:
-    """Walks of random actions, over and over; every state on the way is measured."""
+def random_walks(context: TreeContext) -> RunningSearch:
+    """Repeated walks of random actions; every state is measured."""
     yield [context.start()]
     while True:
         walk = random_walk(context, context.actions)
@@ -36,12 +36,12 @@ def random_walks(context: TreeContext) -> Asking:
 
 
 def genetic(population: int = 16, crossover: float = 0.7, mutation: float = 0.7) -> TreeSearch:
-    """Children of the fastest, chosen by tournaments of three; the slowest make room.
+    """Children of fast sequences, chosen by tournaments of three; the slowest are replaced.
 
-    A sequence is worth the seconds of the schedule that it ends in, which alone is measured.
+    The value of a sequence is the time of its last schedule, the only one that is measured.
     """
 
-    def search(context: TreeContext) -> Asking:
+    def search(context: TreeContext) -> RunningSearch:
         start = context.start()
         yield [start]
         seen = {context.game.built(start.state)}
@@ -54,7 +54,7 @@ def genetic(population: int = 16, crossover: float = 0.7, mutation: float = 0.7)
             seconds = yield children
             numbers = range(born, born + len(children))
             born += len(children)
-            # The older of two sequences that end in one state goes.
+            # Of two sequences that end in one state, keep the newer one.
             ends = {path.state: (value, number, path) for value, number, path in alive}
             ends |= {
                 path.state: (value, number, path)
@@ -85,13 +85,13 @@ def genetic(population: int = 16, crossover: float = 0.7, mutation: float = 0.7)
 
 
 def annealing(hot: float = 0.3, cold: float = 0.01) -> TreeSearch:
-    """One sequence that changes by an action or few, and is slower less and less often.
+    """One sequence that changes by a few actions, and accepts slower ones less and less often.
 
     Temperatures are on the logarithm of a ratio: at 0.1, 10 % slower is accepted one time in e.
-    It cools with the number of schedules measured.
+    It cools with the number of measured schedules.
     """
 
-    def search(context: TreeContext) -> Asking:
+    def search(context: TreeContext) -> RunningSearch:
         here = context.start()
         (here_s,) = yield [here]
         measured: set[Schedule] = {context.game.built(here.state)}
@@ -122,7 +122,7 @@ def _random_sequence(context: TreeContext) -> GamePath:
 
 
 def _fresh(context: TreeContext, actions: tuple[int, ...], seen: set[Schedule]) -> GamePath | None:
-    """The path of these actions, changed until its schedule is new; None if that takes long."""
+    """The path of these actions, changed until its schedule is new; None after some attempts."""
     for _ in range(_MUTATIONS):
         path = play(context.game, actions[: context.actions])
         if context.game.built(path.state) not in seen:
@@ -132,7 +132,7 @@ def _fresh(context: TreeContext, actions: tuple[int, ...], seen: set[Schedule]) 
 
 
 def _changed(context: TreeContext, actions: tuple[int, ...]) -> tuple[int, ...]:
-    """One action more, one less, or one that is another."""
+    """The actions with one inserted, removed or replaced."""
     rng = context.rng
     offered = [at for at, name in enumerate(context.game.actions) if name != STOP]
     other = offered[int(rng.integers(len(offered)))]

@@ -1,18 +1,29 @@
-"""Problems of the store: a few lines for each, which fit any width, or one record."""
+"""Problems of the store, and what an import added to them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from rich.progress import BarColumn, TextColumn
 
 from skipjack.fleet.store import DeviceResult, ListedProblem
+from skipjack.reading import numbered
 from skipjack.report import screen
 from skipjack.report.numbers import time_text
-from skipjack.report.render import print_json, say
+from skipjack.report.screen import print_json, say
+
+if TYPE_CHECKING:
+    from skipjack.fleet.problem_import import ImportProgress, ImportReport
+
+
+# Problems of the store: a few short lines for each, or JSON records.
 
 
 def print_problems(found: Sequence[ListedProblem], json: bool) -> None:
-    """Each with its tags, and when it was last measured."""
+    """Print each problem with its tags and its last measurement."""
     if json:
         for one in found:
             print_json("problems list", asdict(one))
@@ -26,13 +37,13 @@ def print_problems(found: Sequence[ListedProblem], json: bool) -> None:
 
 
 def print_problem(one: ListedProblem, results: Sequence[DeviceResult], json: bool) -> None:
-    """What each tag says, and what came of it on each device."""
+    """Print a problem with its tags and its newest result on each device."""
     if json:
         newest = [asdict(result) for result in results]
         print_json("problems list", {**asdict(one), "results": newest})
         return
     facts = [("problem", one.problem), ("imported", _when(one.created))]
-    facts += [("retired", "load leaves it out")] if one.retired else []
+    facts += [("retired", "skipjack load leaves it out")] if one.retired else []
     facts += [
         (
             "tag",
@@ -75,3 +86,76 @@ def _measured(one: ListedProblem) -> str:
 
 def _when(moment: str) -> str:
     return moment[:16].replace("T", " ")
+
+
+# Progress and report of an import.
+
+
+@contextlib.contextmanager
+def import_bar(*, enabled: bool) -> Iterator[Callable[[ImportProgress], None]]:
+    """An observer for an import; it draws nothing if standard error is not a terminal."""
+    console = screen.err()
+    if not enabled or not console.is_terminal:
+        yield lambda _: None
+        return
+    bar = screen.live_bars(
+        console,
+        TextColumn("importing"),
+        BarColumn(bar_width=40),
+        TextColumn("{task.fields[lines]:,} lines"),
+    )
+    with bar:
+        task = bar.add_task("", total=None, lines=0)
+
+        def observe(progress: ImportProgress) -> None:
+            bar.update(
+                task,
+                total=progress.bytes_in_all,
+                completed=progress.bytes_read,
+                lines=progress.lines,
+            )
+
+        yield observe
+
+
+def render_import(report: ImportReport, json: bool) -> None:
+    """Print counts to standard output and bad lines to standard error; or one JSON record."""
+    if json:
+        print_json("import", {**asdict(report), "bad": [line.fields() for line in report.bad]})
+    else:
+        _print_import(report)
+
+
+def _print_import(report: ImportReport) -> None:
+    known = f", {numbered(report.tagged, 'known one')} tagged" if report.tagged else ""
+    unknown = f", {numbered(report.unknown, 'unknown one')} left out" if report.unknown else ""
+    screen.out().print(
+        f"{numbered(report.lines, 'line')}: {numbered(report.imported, 'problem')} imported"
+        f"{known}{unknown}, {numbered(report.duplicates, 'duplicate')}, "
+        f"{numbered(report.rejected, 'line')} rejected, "
+        f"{report.not_applicable} not applicable",
+        soft_wrap=True,
+    )
+    if report.without_direction:
+        screen.out().print(
+            f"{numbered(report.without_direction, 'line')} without a direction; "
+            "set it with --direction",
+            soft_wrap=True,
+        )
+    if report.lone_layout:
+        from skipjack.fleet.problem_import import lone_layouts
+
+        screen.out().print(lone_layouts(report.lone_layout), soft_wrap=True)
+    complain = screen.err()
+    for reason, count in report.not_applicable_reasons.items():
+        complain.print(
+            f"not applicable, {numbered(count, 'line')}: {reason}", markup=False, soft_wrap=True
+        )
+    for line in report.bad:
+        complain.print(
+            f"line {line.number}: {line.reason}: {line.text}", markup=False, soft_wrap=True
+        )
+    if report.rejected > len(report.bad):
+        complain.print(
+            f"... and {report.rejected - len(report.bad)} more; --report FILE writes all"
+        )

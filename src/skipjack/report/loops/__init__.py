@@ -1,18 +1,28 @@
-"""Reports on the game of loops: tables, CSV, plots and graphs of searches."""
+"""Reports on loop nests as a game: tables, CSV, plots and graphs of searches."""
 
-from skipjack.report.loops.comparisons import (
-    LibraryComparison,
-    comparison_fields,
-    print_comparisons,
-    write_comparisons,
-)
-from skipjack.report.loops.search_graph import graph_text, search_graphs, write_graphs
-from skipjack.report.loops.search_plots import search_plots, write_search_plots, write_search_report
-from skipjack.report.loops.search_steps import COLUMNS, steps_text, write_steps
-from skipjack.report.loops.search_summary import SearchSummary, summarize_searches
-from skipjack.report.loops.search_table import print_searches, run_line, run_record
-from skipjack.report.loops.training import sparkline, training_line, training_progress
-from skipjack.report.numbers import rate_text
+from typing import TYPE_CHECKING
+
+from skipjack.lazy_names import lazy
+
+if TYPE_CHECKING:
+    from skipjack.report import rate_text
+    from skipjack.report.loops.graph import graph_text, search_graphs, write_graphs
+    from skipjack.report.loops.plots import search_plots, write_search_plots, write_search_report
+    from skipjack.report.loops.tables import (
+        COLUMNS,
+        LibraryComparison,
+        SearchSummary,
+        comparison_fields,
+        print_comparisons,
+        print_searches,
+        run_line,
+        run_record,
+        steps_text,
+        summarize_searches,
+        write_comparisons,
+        write_steps,
+    )
+    from skipjack.report.loops.training import sparkline, training_line, training_progress
 
 __all__ = [
     "COLUMNS",
@@ -38,3 +48,18 @@ __all__ = [
     "write_search_report",
     "write_steps",
 ]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "skipjack.report": "rate_text",
+        "graph": "graph_text search_graphs write_graphs",
+        "plots": "search_plots write_search_plots write_search_report",
+        "tables": (
+            "COLUMNS LibraryComparison SearchSummary comparison_fields print_comparisons "
+            "print_searches run_line run_record steps_text summarize_searches write_comparisons "
+            "write_steps"
+        ),
+        "training": "sparkline training_line training_progress",
+    },
+)

@@ -1,4 +1,4 @@
-"""A training run while it goes on: a live view on a terminal, a line now and then elsewhere."""
+"""Progress of a training run: a live view on a terminal, otherwise a line now and then."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from skipjack.report.numbers import duration_text, metric_text
 
 _BAR = 24
 _POINTS = 48
-"""Of a curve."""
+"""Points of a curve."""
 _LEVELS = "▁▂▃▄▅▆▇█"
 _LINE_EVERY_S = 10.0
 _SHOWN = ("speed_up", "episode_reward", "loss", "entropy", "explore")
-"""Curves that are drawn, where there are such."""
+"""Curves that are drawn, if present."""
 
 
 @contextlib.contextmanager
 def training_progress(
     enabled: bool, before: Sequence[Mapping[str, str]] = (), console: Console | None = None
 ) -> Iterator[Callable[[TrainingProgress], None]]:
-    """An observer that shows where a run stands, on standard error.
+    """An observer that shows the progress of a run on standard error.
 
     `before` are the lines of ``curves.csv`` that a resumed run has.
     """
@@ -46,7 +46,7 @@ def training_progress(
 
 
 class _Lines:
-    """A line for the first iteration, the last, and now and then between them."""
+    """Prints a line for the first iteration, the last one, and now and then in between."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -60,7 +60,7 @@ class _Lines:
 
 
 class _TrainingView:
-    """What `Live` draws."""
+    """The live view: a bar and the curves so far."""
 
     def __init__(self, before: Sequence[Mapping[str, str]]) -> None:
         self._last: TrainingProgress | None = None
@@ -79,7 +79,7 @@ class _TrainingView:
 
     def __rich__(self) -> RenderableType:
         if self._last is None:
-            return Text("the first episodes are played")
+            return Text("playing the first episodes")
         progress = self._last
         head = Table.grid(padding=(0, 1))
         bar = ProgressBar(progress.total_steps, min(progress.steps, progress.total_steps), _BAR)
@@ -106,7 +106,7 @@ def _pace(progress: TrainingProgress) -> str:
 
 
 def sparkline(values: Sequence[float], points: int = _POINTS) -> str:
-    """A curve in one line; each point is the mean of as many values as are needed."""
+    """A curve in one line; each point is the mean of several values if there are many."""
     count = min(points, len(values))
     bounds = [len(values) * at // count for at in range(count + 1)]
     means = [sum(values[first:last]) / (last - first) for first, last in pairwise(bounds)]

@@ -1,12 +1,15 @@
-"""Who answers a lookup that is not remembered: one step after another, until one has an answer."""
+"""The steps of a lookup that is not remembered: each has an answer, or a reason why it has none."""
 
-from skipjack.runtime.answers.agreed import agreed_answer
-from skipjack.runtime.answers.agreement import Agreement, agreement_of
-from skipjack.runtime.answers.explicit import explicit_answer
-from skipjack.runtime.answers.order import Explanation, LookupDecision, StepRecord, decide
-from skipjack.runtime.answers.pinned import pinned_answer
-from skipjack.runtime.answers.proposals import Heuristic, ProposedConfig, register_heuristic
-from skipjack.runtime.answers.question import LookupAnswer, Question
+from typing import TYPE_CHECKING
+
+from skipjack.lazy_names import lazy
+
+if TYPE_CHECKING:
+    from skipjack.runtime.answers.agreement import Agreement, agreed_answer, agreement_of
+    from skipjack.runtime.answers.explicit import explicit_answer, pinned_answer
+    from skipjack.runtime.answers.order import Explanation, LookupDecision, StepRecord, decide
+    from skipjack.runtime.answers.proposals import Heuristic, ProposedConfig, register_heuristic
+    from skipjack.runtime.answers.question import LookupAnswer, Question
 
 __all__ = [
     "Agreement",
@@ -24,3 +27,14 @@ __all__ = [
     "pinned_answer",
     "register_heuristic",
 ]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "agreement": "Agreement agreed_answer agreement_of",
+        "explicit": "explicit_answer pinned_answer",
+        "order": "Explanation LookupDecision StepRecord decide",
+        "proposals": "Heuristic ProposedConfig register_heuristic",
+        "question": "LookupAnswer Question",
+    },
+)

@@ -1,7 +1,5 @@
-"""What the ranks of a program agreed on: one small file for each problem, written once.
-
-Each process holds a shared lock on the folder of its program. Who comes and finds it free is the
-first of a new run, and empties the folder. Folders of other programs that are free are removed.
+"""Answers that the ranks of a program have in common: one small file for each problem, written
+once.
 """
 
 from __future__ import annotations
@@ -15,50 +13,57 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from skipjack.errors import MalformedError, StorageError
+from skipjack.core import Config
+from skipjack.errors import MalformedError, SkipjackError, StorageError
 from skipjack.reading import read_json
-from skipjack.runtime.ranks import epoch, ranked_program
-from skipjack.runtime.warning_once import warn_once
+from skipjack.runtime.answers.explicit import explicit_answer
+from skipjack.runtime.answers.question import LookupAnswer, Question
+from skipjack.runtime.process import generation, ranked_program, warn_once
 from skipjack.storage import FileLock, atomic_write, ensure_directory
+
+# The agreements of a program's ranks: one small file for each problem, written once.
+#
+# Each process holds a shared lock on the folder of its program. A process that finds it unlocked is
+# the first of a new run, and empties the folder. Unlocked folders of other programs are removed.
 
 log = logging.getLogger(__name__)
 
 FOLDER = "ranks"
 FORMAT = 1
 _PATIENCE_S = 600.0
-"""For a rank that decides, which may tune: then each decides for itself."""
+"""How long ranks wait for the deciding one, which may tune; after that each decides for itself."""
 _MOST_REMOVED = 100
-"""How often a folder may be removed by others while it is entered."""
+"""How often other processes may remove a folder while this one locks it."""
 _ENTER = "enter.lock"
-"""Held while a folder is entered or removed."""
+"""Held while a folder is locked or removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgreedAnswer:
-    """What a rank has decided for all."""
+    """The answer that one rank decided on for all."""
 
     solver: str
     """Empty if nothing can compute the problem."""
     config: str
-    """Its key."""
+    """The key of a `Config`."""
     source: str
     is_banked: bool
 
 
 class Agreement:
-    """The folder of one program, as long as this process lives."""
+    """The folder of one program, locked for the life of this process."""
 
     def __init__(self, folder: Path) -> None:
-        """Enter; `StorageError` where the folder cannot be written to."""
+        """Lock the folder; `StorageError` if it cannot be written to."""
         self._folder, self._held = folder, _enter(folder)
 
     def settle(self, question: str, decide: Callable[[], AgreedAnswer]) -> AgreedAnswer:
-        """What was decided about a question, by this process if nobody did; `StorageError`.
+        """The decision about a question, made by this process if there is none; `StorageError`.
 
-        Others wait while one of them decides. If it dies, the next one does.
+        While one process decides, the others wait. If it dies, the next one decides.
         """
         name = hashlib.sha256(question.encode()).hexdigest()[:32]
-        path = self._folder / f"{epoch()}-{name}.json"
+        path = self._folder / f"{generation()}-{name}.json"
         if found := _read(path):
             return found
         with FileLock(path.with_suffix(".lock"), log.info, _PATIENCE_S):
@@ -71,11 +76,11 @@ class Agreement:
 
 
 _entered: dict[Path, Agreement | None] = {}
-"""By folder; None for those that cannot be used."""
+"""Agreements by folder; None for folders that cannot be used."""
 
 
 def agreement_of(user_dir: Path) -> Agreement | None:
-    """That of the program of this process; None if it has no ranks, or nowhere to agree."""
+    """The agreement of this program; None if it has no ranks, or its folder cannot be used."""
     program = ranked_program()
     if program is None:
         return None
@@ -91,24 +96,24 @@ def agreement_of(user_dir: Path) -> Agreement | None:
 
 
 def _enter(folder: Path) -> FileLock:
-    """The lock that a process of the program holds; `StorageError`."""
+    """The lock that each process of the program holds; `StorageError`."""
     for _ in range(_MOST_REMOVED):
         ensure_directory(folder)
         try:
             with FileLock(folder / _ENTER, timeout_s=_PATIENCE_S) as entering:
                 if not entering.is_current:
                     continue  # the folder was removed meanwhile
-                if _nobody_holds(folder):
+                if _is_unlocked(folder):
                     for path in folder.glob("*.json"):
                         path.unlink(missing_ok=True)
                 return FileLock(folder / "held.lock", shared=True).__enter__()
         except StorageError:
             if folder.is_dir():
                 raise
-    raise StorageError(f"others remove {folder} again and again")
+    raise StorageError(f"other processes keep removing {folder}")
 
 
-def _nobody_holds(folder: Path) -> bool:
+def _is_unlocked(folder: Path) -> bool:
     try:
         with FileLock(folder / "held.lock", timeout_s=0.0):
             return True
@@ -117,7 +122,7 @@ def _nobody_holds(folder: Path) -> bool:
 
 
 def _remove_ended(own: Path) -> None:
-    """Remove the folders of programs of which no process is left."""
+    """Remove the folders of programs that have ended."""
     try:
         locks = list(own.parent.glob(f"*/{_ENTER}"))
     except OSError:
@@ -127,7 +132,7 @@ def _remove_ended(own: Path) -> None:
         if folder == own:
             continue
         with contextlib.suppress(StorageError), FileLock(lock, timeout_s=0.0) as entering:
-            if entering.is_current and _nobody_holds(folder):
+            if entering.is_current and _is_unlocked(folder):
                 shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -138,3 +143,53 @@ def _read(path: Path) -> AgreedAnswer | None:
         return AgreedAnswer(**found)
     except (OSError, MalformedError, TypeError):
         return None
+
+
+# Answers that all ranks of a program share.
+
+lookup_log = logging.getLogger("skipjack.runtime.lookup")
+
+
+def agreed_answer(
+    shared: Agreement,
+    question: Question,
+    way: str,
+    decide: Callable[[], LookupAnswer | None],
+) -> LookupAnswer | None:
+    """The answer that another rank decided on, or the result of `decide`, which the others adopt.
+
+    `way` identifies the policy and the kind of lookup. A rank that cannot run the shared answer
+    warns once and decides for itself.
+    """
+    mine: list[LookupAnswer | None] = []
+
+    def decided() -> AgreedAnswer:
+        mine.append(decide())
+        answer = mine[0]
+        if answer is None:
+            return AgreedAnswer("", "{}", "", False)
+        config = Config(answer.config).key
+        return AgreedAnswer(answer.kernel.solver, config, answer.source, answer.is_banked)
+
+    try:
+        agreed = shared.settle(_text(question, way), decided)
+        return mine[0] if mine else _adopted(question, agreed)
+    except SkipjackError as error:
+        warn_once(lookup_log, f"{question.problem.key}: this rank decides for itself: {error}")
+        return mine[0] if mine else decide()
+
+
+def _text(question: Question, way: str) -> str:
+    """Everything that an answer depends on, except the contents of the banks."""
+    paths = [str(layer.path) for layer in question.layers]
+    asked = question.problem.key, question.device.class_key, question.protocol or "", way
+    return "\n".join([*asked, question.library_alone, *paths])
+
+
+def _adopted(question: Question, agreed: AgreedAnswer) -> LookupAnswer | None:
+    if not agreed.solver:
+        return None
+    config = Config.from_key(agreed.config)
+    return explicit_answer(
+        question, agreed.solver, config, agreed.source, is_banked=agreed.is_banked
+    )

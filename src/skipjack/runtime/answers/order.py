@@ -1,6 +1,6 @@
-"""The order in which a lookup asks. Each step has an answer, or says why it has none.
+"""The order of the steps of a lookup. Each step has an answer, or a reason why it has none.
 
-`skipjack bank why` prints these very records.
+`skipjack bank why` prints these records.
 """
 
 from __future__ import annotations
@@ -13,68 +13,69 @@ from typing import Any
 
 from skipjack.bank import has_system
 from skipjack.errors import SkipjackError, StorageError
-from skipjack.runtime.answers.banked import banked
-from skipjack.runtime.answers.known_elsewhere import (
+from skipjack.runtime.answers.entries import (
     NEAREST,
-    NearEntry,
-    near,
-    near_entries,
-    near_guesses,
-    other_class,
+    NearestEntry,
+    bank_answer,
+    nearest_answer,
+    nearest_configs,
+    nearest_entries,
+    other_class_answer,
 )
 from skipjack.runtime.answers.proposals import (
     HEURISTIC,
     PROPOSAL,
+    FastestAnswer,
     behind_library,
-    heuristic,
-    proposal,
-    proposed_guesses,
+    heuristic_answer,
+    proposal_answer,
+    proposed_configs,
 )
 from skipjack.runtime.answers.question import LookupAnswer, Question, library_answer
-from skipjack.runtime.answers.timed import FastestAnswer
-from skipjack.runtime.checks import Guess, KernelCheck, StillCheckingError
-from skipjack.runtime.warning_once import warn_once
+from skipjack.runtime.checks import KernelCheck, StillCheckingError
+from skipjack.runtime.local_kernels import UntunedConfig
+from skipjack.runtime.process import warn_once
 from skipjack.solvers import vendors_for
 
 log = logging.getLogger("skipjack.runtime.lookup")
 
 LIBRARY = "library"
 Step = Callable[[Question], LookupAnswer | str]
-"""Gives an answer, or a sentence that says why it has none."""
+"""Returns an answer, or a sentence that says why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """What became of a step."""
+    """The outcome of a step."""
 
     step: str
     answered: bool
     said: str
-    """What the answer is, or why there is none."""
+    """The answer, or why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class LookupDecision:
-    """An answer and the way to it."""
+    """An answer and the steps that led to it."""
 
     answer: LookupAnswer | None
     steps: tuple[StepRecord, ...]
     lasting: bool = True
-    """Whether it may be remembered; not where there is a search that could not begin."""
+    """Whether it may be remembered; False if a search could not start."""
     pending: KernelCheck[Any] | None = None
-    """What is checked beside the program: when that is finished, there is a better answer."""
+    """A check in the background: when it finishes, there is a better answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What `skipjack bank why` tells of a lookup."""
+    """What `skipjack bank why` prints about a lookup."""
 
     problem: str
     device: str
     policy: str
     decision: LookupDecision
     then: str = ""
-    """What the policy has a program do besides, which is not done here."""
+    """What the policy makes a program do in addition; it is not done here."""
 
     def record(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -94,8 +95,7 @@ class Explanation:
 def decide(question: Question, *, strict: bool = False) -> LookupDecision:
     """The first answer in the order. If `strict`, only the user's bank is asked.
 
-    Where a kernel takes long to be verified, a library answers meanwhile; where there is none, it
-    is waited for.
+    If verifying a kernel takes long, a library answers meanwhile; without one, the lookup waits.
     """
     told: list[StepRecord] = []
     for name, step in _steps(question, strict):
@@ -103,9 +103,9 @@ def decide(question: Question, *, strict: bool = False) -> LookupDecision:
             found = _taken(question, name, step)
         except StillCheckingError as error:
             told.append(StepRecord(name, False, f"{error}, and a library answers meanwhile"))
-            found = _taken(question, LIBRARY, library)
+            found = _taken(question, LIBRARY, first_library)
             if isinstance(found, LookupAnswer):
-                # What a bank knows of this problem is no miss, though it is not ready yet.
+                # A problem that a bank knows is not a miss, even if its kernel is not ready yet.
                 known = any(name == layer.name for layer in question.layers)
                 told.append(StepRecord(LIBRARY, True, _described(found)))
                 answer = replace(found, is_banked=known)
@@ -122,46 +122,46 @@ def decide(question: Question, *, strict: bool = False) -> LookupDecision:
 def _steps(question: Question, strict: bool) -> Iterator[tuple[str, Step]]:
     if question.library_alone:
         yield "banks", lambda _: question.library_alone
-        yield LIBRARY, library
+        yield LIBRARY, first_library
         return
     for layer in question.layers[:1] if strict else question.layers:
-        yield layer.name, functools.partial(banked, layer=layer)
+        yield layer.name, functools.partial(bank_answer, layer=layer)
     if strict:
         return
-    yield "other class", other_class
+    yield "other class", other_class_answer
     if question.banks_only:
         return
     settings = question.settings
     guesses = has_system(settings.user_dir, settings.system_dir)
-    yield HEURISTIC, heuristic if guesses else _without_system
+    yield HEURISTIC, heuristic_answer if guesses else _without_system
     if question.device.kind == "cpu":
         yield from _timed_steps(guesses)
-        yield LIBRARY, library
+        yield LIBRARY, first_library
         return
-    yield NEAREST, near if guesses else _without_system
+    yield NEAREST, nearest_answer if guesses else _without_system
     ratio = behind_library(question.problem, question.device)
     if ratio is not None:
-        said = f"benches show it at {ratio} times the speed of the library, which goes first"
+        said = f"in benchmarks it has {ratio} times the speed of the library, which is tried first"
         yield PROPOSAL, lambda _: said
-        yield LIBRARY, library
-    yield PROPOSAL, proposal
+        yield LIBRARY, first_library
+    yield PROPOSAL, proposal_answer
     if ratio is None:
-        yield LIBRARY, library
+        yield LIBRARY, first_library
 
 
 def _timed_steps(with_near: bool) -> Iterator[tuple[str, Step]]:
-    """Near entries and proposals, of which the fastest answers."""
-    entries: list[NearEntry] = []
+    """Entries of similar problems, and proposals: the fastest one is the answer."""
+    entries: list[NearestEntry] = []
 
-    def guesses(question: Question) -> Iterator[Guess]:
+    def guesses(question: Question) -> Iterator[UntunedConfig]:
         if with_near:
-            yield from near_guesses(question, entries)
-        yield from proposed_guesses(question)
+            yield from nearest_configs(question, entries)
+        yield from proposed_configs(question)
 
     fastest = FastestAnswer(guesses)
 
     def nearest(question: Question) -> LookupAnswer | str:
-        entries[:] = near_entries(question)
+        entries[:] = nearest_entries(question)
         return fastest.step(question, NEAREST, [one.proposes for one in entries])
 
     def proposed(question: Question) -> LookupAnswer | str:
@@ -173,24 +173,24 @@ def _timed_steps(with_near: bool) -> Iterator[tuple[str, Step]]:
 
 def _without_system(question: Question) -> str:
     place = question.settings.system_dir
-    return f"it is off with the system's bank: {place} is the user's directory or holds no bank"
+    return f"disabled with the system's bank: {place} is the user's directory or has no bank"
 
 
 def _taken(question: Question, name: str, step: Step) -> LookupAnswer | str:
-    """What a step gives. One that fails costs the program nothing but a warning."""
+    """The result of a step. One that fails only causes a warning."""
     try:
         return step(question)
     except StillCheckingError:
         raise
     except StorageError as error:
-        warn_once(log, str(error))  # which is the same for all problems
+        warn_once(log, str(error))  # the same for all problems
         return str(error)
     except SkipjackError as error:
         warn_once(log, f"{question.problem.key}: {error}")
         return str(error)
-    except Exception as error:  # what is read may be odd in any way, and a plug-in may raise
+    except Exception as error:  # entries may be malformed, and plug-ins may raise anything
         said = f"{type(error).__name__}: {error}"
-        warn_once(log, f"{question.problem.key}: step {name} of the lookup is left out: {said}")
+        warn_once(log, f"{question.problem.key}: step {name} of the lookup is skipped: {said}")
         return said
 
 
@@ -200,10 +200,10 @@ def _described(answer: LookupAnswer) -> str:
     return f"{described}; {answer.remark}" if answer.remark else described
 
 
-def library(question: Question) -> LookupAnswer | str:
-    """The first library that is here and computes the problem: NumPy, where arrays are NumPy's."""
+def first_library(question: Question) -> LookupAnswer | str:
+    """The first installed library that computes the problem: NumPy, if arrays are NumPy's."""
     for solver in vendors_for(question.problem, question.device):
         answer = library_answer(question, solver.name, LIBRARY)
         if answer is not None:
             return answer
-    return "no library that is here computes it"
+    return "no installed library computes it"

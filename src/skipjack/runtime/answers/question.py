@@ -1,4 +1,4 @@
-"""What is asked for, and what an answer is."""
+"""The question of a lookup, and its answer."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from skipjack.bank import BankLayer, layers_of
-from skipjack.core.config import Value
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
-from skipjack.core.protocol import deployment_of
-from skipjack.runtime.kernel_code import Again, KernelCode, answered_again, callable_of
+from skipjack.core import Device, Problem, Value, deployment_of
+from skipjack.runtime.local_kernels import Again, KernelCode, answered_again, callable_of
 from skipjack.settings import Settings
 
 if TYPE_CHECKING:
-    from skipjack.runtime.bank_lookup import Found
+    from skipjack.runtime.local_kernels import (
+        CpuLibraryKernel,
+        GpuKernel,
+        GpuLibraryKernel,
+        TunedKernel,
+    )
+
+    Found = TunedKernel | GpuKernel | CpuLibraryKernel | GpuLibraryKernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +31,21 @@ class Question:
     device: Device
     settings: Settings
     directory: str | None = None
-    """The user directory, if it was named rather than found: pickles of the answer name it, too."""
+    """The user directory, if the caller named it: pickles of the answer name it, too."""
     patience_s: float | None = None
-    """How long a kernel may take to be built and verified before a library answers; None waits."""
+    """How long a kernel may take to be built and verified before a library answers; None: wait."""
     library_alone: str = ""
-    """Why nothing but a library may answer; empty if anything may."""
+    """Why only a library may answer; empty if any step may."""
     banks_only: bool = False
-    """Whether nobody else is asked where no bank knows it."""
+    """Whether only banks may answer."""
     asked_at: float = field(default_factory=monotonic, compare=False)
-    """What the budget of a search counts from."""
+    """The start of the time budget of a search."""
     protocol: str | None = None
-    """The deployment that is asked about, as ``eager/hot``; None is the device's default."""
+    """The requested deployment, as ``eager/hot``; None is the device's default."""
 
     @property
     def deployed(self) -> str:
-        """The deployment that is asked about, by its name."""
+        """The name of the requested deployment."""
         return deployment_of(self.protocol or "", self.device.class_key)
 
     @property
@@ -51,22 +55,22 @@ class Question:
 
     @property
     def again(self) -> Again:
-        """How an answer is found again where its pickle is loaded."""
+        """How the answer is found again when its pickle is loaded."""
         return answered_again(self.problem, self.device.name, self.directory, self.protocol)
 
 
 @dataclass(frozen=True, slots=True)
 class LookupAnswer:
-    """A kernel, and who gave it."""
+    """A kernel, and the step that found it."""
 
     kernel: Found
     source: str
     config: Mapping[str, Value] = field(default_factory=dict)
-    """Of the solver that `kernel.solver` names; empty for a library."""
+    """The config of the solver `kernel.solver`; empty for a library."""
     is_banked: bool = False
-    """Whether a bank knew it of this very problem and class of device."""
+    """Whether a bank has it for exactly this problem and device class."""
     remark: str = ""
-    """What `skipjack bank why` says of it besides."""
+    """What else `skipjack bank why` says about it."""
 
 
 def answer_of(
@@ -79,8 +83,8 @@ def answer_of(
     *,
     is_banked: bool = False,
 ) -> LookupAnswer:
-    """The answer that machine code is."""
-    from skipjack.gpu.opening import gpu_name
+    """Machine code as an answer."""
+    from skipjack.gpu import gpu_name
 
     device = question.device
     where = device.name if device.kind == "cpu" else gpu_name(device)
@@ -97,8 +101,8 @@ def library_answer(
     *,
     is_banked: bool = False,
 ) -> LookupAnswer | None:
-    """The answer that a library is; None if it cannot be called from Python."""
-    from skipjack.runtime.library_kernel import library_kernel
+    """A library as an answer; None if it cannot be called from Python."""
+    from skipjack.runtime.local_kernels import library_kernel
 
     kernel = library_kernel(name, question.problem, question.device, again or question.again)
     if kernel is None:

@@ -1,69 +1,68 @@
-"""From configs to kernels that were verified on this machine, before, now or beside the program."""
+"""From configs to kernels that were verified on this machine: before, now or in the background."""
 
 from typing import TYPE_CHECKING
 
 from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
-    from skipjack.runtime.checks.beside import (
+    from skipjack.runtime.checks.background import (
         KernelCheck,
         StillCheckingError,
-        checked_beside,
+        check_in_background,
         forget_checks,
     )
-    from skipjack.runtime.checks.entry_code import (
-        Usable,
-        UselessEntryError,
+    from skipjack.runtime.checks.gpu_code import build_for_gpu, fault_on_gpu, shipped_build
+    from skipjack.runtime.checks.guesses import FastestConfig, fastest_config
+    from skipjack.runtime.checks.verified_code import (
+        UnusableEntryError,
+        UsableEntry,
         candidate_code,
         code_of,
         reason_of,
         solver_of,
-        usable,
+        usable_entry,
     )
-    from skipjack.runtime.checks.guess_records import GUESSES, Guess, TimedGuesses, read_guesses
-    from skipjack.runtime.checks.guesses import FastestGuess, fastest_guess
-    from skipjack.runtime.checks.on_gpu import build_for_gpu, fault_on_gpu
-    from skipjack.runtime.checks.shipped import shipped_build
+    from skipjack.runtime.local_kernels import (
+        TIMED_CONFIGS,
+        TimedConfigs,
+        UntunedConfig,
+        read_timed_configs,
+    )
 
 __all__ = [
-    "GUESSES",
-    "FastestGuess",
-    "Guess",
+    "TIMED_CONFIGS",
+    "FastestConfig",
     "KernelCheck",
     "StillCheckingError",
-    "TimedGuesses",
-    "Usable",
-    "UselessEntryError",
+    "TimedConfigs",
+    "UntunedConfig",
+    "UnusableEntryError",
+    "UsableEntry",
     "build_for_gpu",
     "candidate_code",
-    "checked_beside",
+    "check_in_background",
     "code_of",
-    "fastest_guess",
+    "fastest_config",
     "fault_on_gpu",
     "forget_checks",
-    "read_guesses",
+    "read_timed_configs",
     "reason_of",
     "shipped_build",
     "solver_of",
-    "usable",
+    "usable_entry",
 ]
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "beside": ("KernelCheck", "StillCheckingError", "checked_beside", "forget_checks"),
-        "entry_code": (
-            "Usable",
-            "UselessEntryError",
-            "candidate_code",
-            "code_of",
-            "reason_of",
-            "solver_of",
-            "usable",
+        "background": "KernelCheck StillCheckingError check_in_background forget_checks",
+        "gpu_code": "build_for_gpu fault_on_gpu shipped_build",
+        "guesses": "FastestConfig fastest_config",
+        "verified_code": (
+            "UnusableEntryError UsableEntry candidate_code code_of reason_of solver_of usable_entry"
         ),
-        "guess_records": ("GUESSES", "Guess", "TimedGuesses", "read_guesses"),
-        "guesses": ("FastestGuess", "fastest_guess"),
-        "on_gpu": ("build_for_gpu", "fault_on_gpu"),
-        "shipped": ("shipped_build",),
+        "skipjack.runtime.local_kernels": (
+            "TIMED_CONFIGS TimedConfigs UntunedConfig read_timed_configs"
+        ),
     },
 )

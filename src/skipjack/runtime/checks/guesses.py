@@ -1,8 +1,4 @@
-"""Which of some guesses is the fastest on this CPU, where nobody measured the problem.
-
-Each is built and verified, and all are timed beside the library, once and within a bound. What came
-out is kept in the kernel cache, so that other processes need not even ask what there is to guess.
-"""
+"""The fastest of several untuned configs on this CPU, each timed against the library."""
 
 from __future__ import annotations
 
@@ -12,32 +8,34 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
-from time import thread_time
+from time import perf_counter_ns, thread_time
+from typing import Any
 
 import numpy as np
 
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.digest import digest_of
-from skipjack.core.problem import Problem
-from skipjack.core.trial import Candidate
+from skipjack.core import Candidate, Config, Device, Problem, digest_of
 from skipjack.errors import SkipjackError, StorageError
-from skipjack.native.own_code import own_code, own_identity
-from skipjack.operations import comes_with_skipjack
-from skipjack.runtime.checks.beside import checked_beside
-from skipjack.runtime.checks.beside_library import library_ratios
-from skipjack.runtime.checks.entry_code import UselessEntryError, candidate_code, reason_of
-from skipjack.runtime.checks.guess_records import (
-    Guess,
-    TimedGuesses,
-    find_guesses,
-    keep_guesses,
+from skipjack.execute import draw_inputs
+from skipjack.native import own_build_identity, own_code
+from skipjack.operations import comes_with_skipjack, get
+from skipjack.runtime.checks.background import check_in_background
+from skipjack.runtime.checks.verified_code import (
+    KernelVerifier,
+    UnusableEntryError,
+    candidate_code,
+    reason_of,
 )
-from skipjack.runtime.checks.on_cpu import KernelVerifier
-from skipjack.runtime.kernel import TunedKernel
-from skipjack.runtime.kernel_code import KernelCode
-from skipjack.runtime.library_kernel import CpuLibraryKernel, library_kernel
-from skipjack.runtime.warning_once import warn_once
+from skipjack.runtime.local_kernels import (
+    CpuLibraryKernel,
+    KernelCode,
+    TimedConfigs,
+    TunedKernel,
+    UntunedConfig,
+    find_timed_configs,
+    keep_timed_configs,
+    library_kernel,
+)
+from skipjack.runtime.process import warn_once
 from skipjack.settings import Settings
 from skipjack.solvers import (
     BuildingSolver,
@@ -45,55 +43,130 @@ from skipjack.solvers import (
     building_solvers,
     find_solver,
     only_built_in,
+    vendors_for,
 )
+
+# How fast unmeasured kernels are compared with the library, by a few calls of each.
+
+_ROUNDS = 12
+_SAMPLE_NS = 1_000_000
+"""Calls are repeated until a sample takes about this long."""
+_SLOW_NS = 50_000_000
+"""Kernels that take longer get fewer rounds."""
+_FEW_ROUNDS = 3
+"""Rounds after which slow kernels are dropped, and the time limit applies."""
+_FAR_BEHIND = 1.5
+"""A kernel is slow if it takes this many times as long as the fastest."""
+
+
+def library_ratios(
+    kernels: Sequence[TunedKernel | CpuLibraryKernel], device: Device, seconds: float = inf
+) -> tuple[str, list[float]]:
+    """The library's name, and its time divided by each kernel's, called in turn.
+
+    The library is the last step of a lookup. Without one, its name is empty and the first kernel
+    is the baseline. After `seconds` of this thread's time there are no more rounds.
+    """
+    problem = kernels[0].problem
+    drawn = draw_inputs(problem, 0)
+    inputs = [drawn[tensor.name] for tensor in get(problem.operation).inputs(problem)]
+    library = _first_library(problem, device)
+    name = library.solver if library else ""
+    calls = [kernel.bind(*inputs) for kernel in kernels]
+    if library is not None:
+        calls.append(library.bind(*inputs))
+    times = least_times(calls, seconds)
+    base = times[-1] if library else times[0]
+    others = zip(kernels, times, strict=False)
+    return name, [1.0 if one.solver == name else round(base / time, 3) for one, time in others]
+
+
+def _first_library(problem: Problem, device: Device) -> CpuLibraryKernel | None:
+    for solver in vendors_for(problem, device):
+        found = library_kernel(solver.name, problem, device)
+        if isinstance(found, CpuLibraryKernel):
+            return found
+    return None
+
+
+def least_times(calls: Sequence[Callable[[], Any]], seconds: float = inf) -> list[float]:
+    """The minimum time of each in nanoseconds, since disturbances only make calls longer."""
+    until = thread_time() + seconds
+    least = [min(_sample_ns(call, 1), _sample_ns(call, 1)) for call in calls]
+    counts = [max(1, round(_SAMPLE_NS / took)) for took in least]
+    rounds = _ROUNDS if min(least) < _SLOW_NS else _FEW_ROUNDS
+    racing = [*range(len(calls))]
+    for done in range(rounds):
+        if done >= _FEW_ROUNDS and thread_time() > until:
+            break
+        # Two calls are enough to drop long, slow kernels, but not short ones.
+        far = _FAR_BEHIND * min(least)
+        short = _SAMPLE_NS if done < _FEW_ROUNDS else 0.0
+        racing = [at for at in racing if least[at] <= max(far, short)]
+        for at in racing:
+            least[at] = min(least[at], _sample_ns(calls[at], counts[at]))
+    return least
+
+
+def _sample_ns(call: Callable[[], Any], count: int) -> float:
+    began = perf_counter_ns()
+    for _ in range(count):
+        call()
+    return max(1.0, (perf_counter_ns() - began) / count)
+
+
+# The fastest of several guesses on this CPU, for problems that were never measured.
+#
+# Each is built and verified, and all are timed against the library, once and within a time limit.
+# The results are kept in the kernel cache, so other processes need not even ask for guesses.
 
 log = logging.getLogger(__name__)
 
 _FIRST_S, _BUILD_S, _TIME_S = 1.0, 0.35, 0.15
-"""Of this thread's time: what the first guess may take if there are to be others, what building and
-verifying those may take, and what timing may take. There are always a few rounds."""
+"""Limits of this thread's time: for the first guess if others are to follow, for building and
+verifying those, and for timing. There are always a few rounds."""
 
 
 @dataclass(frozen=True, slots=True)
-class FastestGuess:
-    """The outcome, with the machine code of the fastest guess if that is not a library's."""
+class FastestConfig:
+    """The results, with the machine code of the fastest guess unless that is a library."""
 
-    timed: TimedGuesses
+    timed: TimedConfigs
     code: KernelCode | None = None
 
 
-def fastest_guess(
+def fastest_config(
     problem: Problem,
     device: Device,
     settings: Settings,
     depends: Sequence[object],
-    guesses: Callable[[], Iterable[Guess]],
+    guesses: Callable[[], Iterable[UntunedConfig]],
     patience_s: float | None,
-) -> FastestGuess:
-    """The fastest of some guesses on this CPU, the first of those that are about as fast.
+) -> FastestConfig:
+    """The fastest of some guesses on this CPU; of those about as fast, the first.
 
-    `depends` are values that say what there is to guess besides what solvers propose; `guesses` is
-    called only if the outcome is not known. Where finding it out takes longer than `patience_s`, it
-    goes on beside the program: `StillCheckingError`. None waits.
+    `depends` are values on which the guesses depend, besides the solvers; `guesses` is called only
+    if the result is not known. If timing takes longer than `patience_s`, it continues in the
+    background: `StillCheckingError`. With None, the call waits.
     """
     key = digest_of([problem.key, _identity(problem, device), np.__version__, *depends])
-    known = find_guesses(settings, key)
+    known = find_timed_configs(settings, key)
     if known is not None:
         best = known.fastest
         if best is None or not known.artifact:
-            return FastestGuess(known)
-        with suppress(UselessEntryError):  # it was removed, and cannot be built any more
+            return FastestConfig(known)
+        with suppress(UnusableEntryError):  # its code was removed and cannot be built again
             candidate = Candidate(problem, best.solver, Config(best.config))
             code = candidate_code(candidate, device, settings, patience_s=patience_s)
-            return FastestGuess(known, code)
+            return FastestConfig(known, code)
     work = functools.partial(_timed, problem, device, settings, key, guesses)
-    return work() if patience_s is None else checked_beside(f"guesses {key}", work, patience_s)
+    return work() if patience_s is None else check_in_background(f"guesses {key}", work, patience_s)
 
 
 def _identity(problem: Problem, device: Device) -> str:
-    """Of all that may be proposed, and of what it is built to."""
+    """The identity of everything that may be proposed, and of the code built from it."""
     if comes_with_skipjack(problem.operation) and only_built_in():
-        return own_identity(problem.key, "", device)
+        return own_build_identity(problem.key, "", device)
     able = building_solvers(problem, device)
     return digest_of([build_identity(problem, solver, device) for solver in able])
 
@@ -103,11 +176,11 @@ def _timed(
     device: Device,
     settings: Settings,
     key: str,
-    guesses: Callable[[], Iterable[Guess]],
-) -> FastestGuess:
+    guesses: Callable[[], Iterable[UntunedConfig]],
+) -> FastestConfig:
     began, until = thread_time(), inf
     verifier = KernelVerifier(problem, device.memory_bytes)
-    told: list[Guess] = []
+    told: list[UntunedConfig] = []
     kernels: dict[int, TunedKernel | CpuLibraryKernel] = {}
     codes: dict[int, KernelCode] = {}
     for guess in guesses():
@@ -133,24 +206,24 @@ def _timed(
         except Exception as error:  # a solver may raise anything
             told[at] = replace(guess, fault=reason_of(error))
     if not kernels:
-        return FastestGuess(TimedGuesses("", tuple(told)))
+        return FastestConfig(TimedConfigs("", tuple(told)))
     library, ratios = library_ratios([*kernels.values()], device, _TIME_S)
     for at, ratio in zip(kernels, ratios, strict=True):
         told[at] = replace(told[at], ratio=ratio)
-    timed = TimedGuesses(library, tuple(told), code=own_code())
+    timed = TimedConfigs(library, tuple(told), code=own_code())
     best = timed.fastest
     chosen = codes.get(told.index(best)) if best is not None else None
     timed = replace(timed, artifact=chosen.digest if chosen else "")
     try:
-        keep_guesses(settings, key, timed)
+        keep_timed_configs(settings, key, timed)
     except StorageError as error:
-        said = f"what was timed is not kept, so that every program times guesses: {error}"
+        said = f"times cannot be stored, so every program times guesses: {error}"
         warn_once(log, said, about=("guesses", settings.kernel_dirs[0]))
-    return FastestGuess(timed, chosen)
+    return FastestConfig(timed, chosen)
 
 
-def _library(guess: Guess, problem: Problem, device: Device) -> CpuLibraryKernel:
+def _library(guess: UntunedConfig, problem: Problem, device: Device) -> CpuLibraryKernel:
     kernel = library_kernel(guess.solver, problem, device)
     if not isinstance(kernel, CpuLibraryKernel):
-        raise SkipjackError(f"{guess.solver} is not called from Python")
+        raise SkipjackError(f"{guess.solver} cannot be called from Python")
     return kernel

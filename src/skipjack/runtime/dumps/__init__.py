@@ -1,17 +1,15 @@
-"""Dumps: the problems of a program, each in a folder of its own, to be tuned later and elsewhere.
+"""Dumps: the problems of a program, each in its own folder, to be tuned later or elsewhere.
 
 ::
 
     tune_dump/
         matmul-64x32x48-f32.0c1f6a2b93de/
-            problem.json            the key, how often it was called, what a call took, the device
-            default.o               what Skipjack runs without tuning; of a GPU its binaries
-        passed_through.json         calls for which Skipjack has no operation
+            problem.json            the key, number of calls, time of a call, device
+            default.o               Skipjack's untuned kernel; for a GPU its binaries
+        passed_through.json         calls that no operation of Skipjack computes
 
-Any number of processes write into one dump: counts add up, and every file is whole at any moment.
+Several processes may write to one dump: counts add up, and every file is complete at any moment.
 """
-
-from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
@@ -20,14 +18,15 @@ from skipjack.lazy_names import lazy
 if TYPE_CHECKING:
     from skipjack.runtime.dumps.dump import Dump, PassedCalls, read_passed
     from skipjack.runtime.dumps.problem import (
+        DEFAULT_FOLDER,
         DefaultKernel,
         DumpContents,
         DumpedProblem,
+        dump_folder,
         folder_name,
         read_dump,
         read_dumped,
     )
-    from skipjack.runtime.dumps.switch import DEFAULT_FOLDER, dump_folder
     from skipjack.runtime.dumps.worth import ValuedProblem, is_tuned, most_valuable_first
 
 __all__ = [
@@ -50,16 +49,11 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "dump": ("Dump", "PassedCalls", "read_passed"),
+        "dump": "Dump PassedCalls read_passed",
         "problem": (
-            "DefaultKernel",
-            "DumpContents",
-            "DumpedProblem",
-            "folder_name",
-            "read_dump",
-            "read_dumped",
+            "DEFAULT_FOLDER DefaultKernel DumpContents DumpedProblem dump_folder folder_name "
+            "read_dump read_dumped"
         ),
-        "switch": ("DEFAULT_FOLDER", "dump_folder"),
-        "worth": ("ValuedProblem", "is_tuned", "most_valuable_first"),
+        "worth": "ValuedProblem is_tuned most_valuable_first",
     },
 )

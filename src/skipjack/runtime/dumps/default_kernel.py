@@ -1,7 +1,7 @@
-"""What Skipjack runs of a problem where nothing is tuned, as code that is written and not run.
+"""The kernel that Skipjack uses for an untuned problem: its code is written, but not run.
 
-The banks in force are asked first, and then the most promising solver for its first proposal.
-Nothing is verified, timed or kept: whoever runs such a file has to trust the dump.
+It comes from the banks in force, or else from the most promising solver's first proposal. Nothing
+is verified, timed or cached: run such a file only if you trust the dump.
 """
 
 from __future__ import annotations
@@ -13,39 +13,35 @@ from dataclasses import asdict, dataclass, field
 from importlib import metadata
 
 from skipjack.bank import BankEntry, is_library, layers_of
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
-from skipjack.core.space import Promising
-from skipjack.core.trial import Candidate
+from skipjack.core import Candidate, Config, Device, Problem, Promising
 from skipjack.errors import SkipjackError
-from skipjack.native.forks import ForkOrder, forks_wait_for
+from skipjack.native import ForkOrder, forks_wait_for
 from skipjack.runtime.dumps.problem import DefaultKernel
 from skipjack.settings import Settings
 from skipjack.solvers import BuildingSolver, find_solver, is_known, solvers_for
 
 PROPOSAL = "proposal"
 _PACKAGES = {"mkl": "mkl", "cblas": "numpy", "numpy": "numpy"}
-"""Of the libraries that CPUs have; the others are PyTorch's."""
+"""Packages of the CPU libraries; the others come with PyTorch."""
 _building = threading.Lock()
 forks_wait_for(_building, ForkOrder.DEFAULT_KERNEL)
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltDefault:
-    """What runs by default, and its files."""
+    """The default kernel and its files."""
 
     kernel: DefaultKernel
     code: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def default_kernel(problem: Problem, device: Device, settings: Settings) -> BuiltDefault:
-    """The default of a problem on a device; where it has no code, its `reason` says why."""
+    """The default kernel for a problem on a device; if it has no code, its `reason` says why."""
     chosen = DefaultKernel(PROPOSAL, "")
     try:
         chosen = _banked(problem, device, settings) or _proposed(problem, device)
         return BuiltDefault(chosen) if chosen.library else _built(chosen, problem, device)
-    except Exception as error:  # a solver may raise anything, and a dump is none of its business
+    except Exception as error:  # a solver may raise anything, which must not end the dump
         said = (
             str(error) if isinstance(error, SkipjackError) else f"{type(error).__name__}: {error}"
         )
@@ -53,7 +49,7 @@ def default_kernel(problem: Problem, device: Device, settings: Settings) -> Buil
 
 
 def _banked(problem: Problem, device: Device, settings: Settings) -> DefaultKernel | None:
-    """What the first bank that knows the problem names, if that can be built here."""
+    """The kernel of the first bank that knows the problem, if it can be built here."""
     for layer in layers_of(settings.user_dir, settings.banks, settings.system_dir):
         for entry in layer.ranked(problem.key, device.class_key):
             found = _named(layer.name, entry)
@@ -79,13 +75,13 @@ def _proposed(problem: Problem, device: Device) -> DefaultKernel:
     space = solver.space(problem, device)
     first = next(iter(space.promising(1)), None) if isinstance(space, Promising) else None
     if first is None:
-        raise SkipjackError(f"solver {solver.name} proposes nothing before something was measured")
+        raise SkipjackError(f"solver {solver.name} proposes no config without measurements")
     return DefaultKernel(PROPOSAL, solver.name, solver.version, dict(first))
 
 
 def _built(chosen: DefaultKernel, problem: Problem, device: Device) -> BuiltDefault:
     solver, config = find_solver(chosen.solver), Config(dict(chosen.config))
-    assert isinstance(solver, BuildingSolver), "told from libraries before"
+    assert isinstance(solver, BuildingSolver), "libraries were handled before"
     if device.kind != "cpu":
         return _built_for_gpu(chosen, Candidate(problem, solver.name, config), device)
     with _building:
@@ -97,7 +93,7 @@ def _built(chosen: DefaultKernel, problem: Problem, device: Device) -> BuiltDefa
 
 
 def _built_for_gpu(chosen: DefaultKernel, candidate: Candidate, device: Device) -> BuiltDefault:
-    from skipjack.gpu.artifact import unpack
+    from skipjack.gpu import unpack
     from skipjack.runtime.checks import build_for_gpu
 
     code, build = build_for_gpu(candidate, device)
@@ -139,7 +135,7 @@ def _with(
 
 
 def library_version(solver: str) -> str:
-    """The package that a library of this name comes with, and its version."""
+    """The package that contains this library, and its version."""
     package = _PACKAGES.get(solver, "torch")
     try:
         return f"{package} {metadata.version(package)}"

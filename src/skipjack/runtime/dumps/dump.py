@@ -1,7 +1,7 @@
-"""Writing a dump from a running program: counts in memory, and from time to time in files.
+"""Writing a dump from a running program: counts are kept in memory and written from time to time.
 
-Whatever happens to the files, the program goes on: what could not be written is kept for the next
-time, and a warning says so once.
+Trouble with files does not affect the program: counts that could not be written are kept for the
+next time, and one warning is logged.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
+from skipjack.core import Device, Problem
 from skipjack.errors import LockTimeoutError, MalformedError, ProblemError, SkipjackError
 from skipjack.operations import parse
 from skipjack.reading import INT64, read_json, read_plain
@@ -28,7 +27,7 @@ from skipjack.runtime.dumps.problem import (
     folder_name,
     read_dumped,
 )
-from skipjack.runtime.warning_once import warn_once
+from skipjack.runtime.process import warn_once
 from skipjack.settings import Settings
 from skipjack.storage import FileLock, atomic_write, output_directory
 
@@ -38,33 +37,33 @@ PASSED_FILE = "passed_through.json"
 PASSED_FORMAT = 1
 _LOCK_FILE = ".lock"
 _WAIT_S = 2.0
-"""For others who write."""
+"""How long to wait for other processes that write."""
 _MOST_PASSED = 5000
-"""Kinds of calls that are listed; those that took least are left out."""
+"""Kinds of calls that are listed; those that took the least time are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassedCalls:
-    """Calls of one kind that no operation of ours computes; or what is added to that."""
+    """Calls of one kind that no operation of Skipjack computes; also an increment of a count."""
 
     op: str
-    """As ``aten::cumsum``."""
+    """For example ``aten::cumsum``."""
     description: str
-    """Dtypes, sizes and strides."""
+    """Dtypes, sizes and strides of the arguments."""
     device: str
     reason: str
     calls: int = 0
     time_ns: int = 0
-    """What they took, where that is known."""
+    """Their time, as far as it is known."""
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Of one line."""
+        """Identifies a row of the file."""
         return self.op, self.description, self.device
 
     @property
     def worth(self) -> tuple[int, int, tuple[str, str, str]]:
-        """The most valuable first, when sorted: by time spent, then calls."""
+        """A sort key: the most valuable first, by time, then calls."""
         return -self.time_ns, -self.calls, self.key
 
     def __add__(self, other: PassedCalls) -> PassedCalls:
@@ -79,9 +78,9 @@ T = TypeVar("T", DumpedProblem, PassedCalls)
 
 
 class Dump:
-    """Of one process. `add` and `pass_through` count; `flush` writes; nothing of it raises.
+    """The dump of one process. `add` and `pass_through` count; `flush` writes; none of them raises.
 
-    Several threads may use it. A forked process makes one of its own.
+    Several threads may use it. A forked process creates its own.
     """
 
     def __init__(self, folder: Path, settings: Settings, *, torch: str = "") -> None:
@@ -89,7 +88,7 @@ class Dump:
         self._counted: dict[tuple[str, str], DumpedProblem] = {}
         self._passed: dict[tuple[str, str, str], PassedCalls] = {}
         self._unbuilt: dict[tuple[str, str], tuple[Problem, Device]] = {}
-        """Problems of which this process has not looked whether their default is there."""
+        """Problems whose default kernel may still be missing."""
         self._seen: set[tuple[str, str]] = set()
         self._counting, self._writing = threading.Lock(), threading.Lock()
 
@@ -101,7 +100,7 @@ class Dump:
         default_ns: float | None = None,
         op: str = "",
     ) -> None:
-        """Count calls of a problem; `default_ns` is what one of them takes without Skipjack."""
+        """Count calls of a problem; `default_ns` is the time of one call without Skipjack."""
         timed = default_ns is not None and 0.0 <= default_ns <= LONGEST_NS
         new = DumpedProblem(
             *(problem.key, device.name, device.class_key, calls),
@@ -117,14 +116,14 @@ class Dump:
                 self._unbuilt[new.key] = problem, device
 
     def pass_through(self, new: PassedCalls) -> None:
-        """Count calls that no operation of ours computes."""
+        """Count calls that no operation of Skipjack computes."""
         with self._counting:
             _count(self._passed, new)
 
     def flush(self, *, seconds: float | None = None) -> bool:
-        """Write what came, then default kernels that are missing, for so long; True if all is done.
+        """Write new counts, then missing default kernels; True if everything is written.
 
-        Without `seconds` all of them are built.
+        After `seconds` no further kernel is built.
         """
         with self._writing:
             return self._write_counts() and self._write_kernels(seconds)
@@ -147,7 +146,7 @@ class Dump:
             return True
         except (SkipjackError, OSError) as error:
             self._tell(error)
-            with self._counting:  # in front of what came meanwhile
+            with self._counting:  # before new counts
                 for one in counted.values():
                     _count(self._counted, one)
                 for row in passed.values():
@@ -162,7 +161,7 @@ class Dump:
         return FileLock(self.folder / _LOCK_FILE, timeout_s=_WAIT_S)
 
     def _merge(self, new: DumpedProblem) -> None:
-        """Add to what a folder has; who damaged that loses its counts."""
+        """Add to the counts of a folder; those in a damaged file are lost."""
         folder = self.folder / folder_name(*new.key)
         before = _held(folder)
         if before is None:
@@ -199,7 +198,7 @@ class Dump:
         return not self._unbuilt
 
     def _write_kernel(self, problem: Problem, device: Device) -> None:
-        """Build what runs by default, unless another process did."""
+        """Build the default kernel, unless another process did."""
         folder = self.folder / folder_name(problem.key, device.class_key)
         before = _held(folder)
         if before is None or before.default is not None:
@@ -215,7 +214,7 @@ class Dump:
 
 
 def read_passed(path: Path) -> list[PassedCalls]:
-    """What a file of calls that were passed through says; `MalformedError` or `OSError`."""
+    """The contents of a file of passed-through calls; `MalformedError` or `OSError`."""
     document = read_json(read_plain(path), str(path))
     checked_format(document, PASSED_FORMAT)
     document.known_fields(("format", "calls"))
@@ -223,7 +222,7 @@ def read_passed(path: Path) -> list[PassedCalls]:
     for row in document["calls"].elements():
         one = row.of(PassedCalls)
         if min(one.calls, one.time_ns) < 0:
-            raise row.malformed("expected no count below 0")
+            raise row.malformed("counts must not be negative")
         found.append(one)
     return found
 
@@ -233,7 +232,7 @@ def _count(sums: dict[Any, T], new: T) -> None:
 
 
 def _held(folder: Path) -> DumpedProblem | None:
-    """What a folder has; None if there is none, or it cannot be understood."""
+    """The problem in a folder; None if there is none, or its file cannot be read."""
     try:
         return read_dumped(folder)
     except (FileNotFoundError, MalformedError):

@@ -1,4 +1,4 @@
-"""A dumped problem and its file; a whole dump as it is read. No PyTorch is needed for that."""
+"""A dumped problem and its file, a whole dump as it is read, and whether a program is dumped."""
 
 from __future__ import annotations
 
@@ -9,82 +9,82 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from skipjack.core.config import Value
-from skipjack.core.device import parse_device_name
-from skipjack.core.digest import digest_of
-from skipjack.core.problem import Problem
+from skipjack.core import Problem, Value, digest_of, parse_device_name
 from skipjack.errors import NewerFormatError, SkipjackError, UsageError
 from skipjack.operations import parse
 from skipjack.reading import INT64, Field, quoted, read_json, read_plain
+from skipjack.settings import ENABLE_TUNE_DUMP, TUNE_DUMP_PATH
 from skipjack.storage import atomic_write
+
+# A dumped problem and its file, and reading a whole dump. PyTorch is not needed.
 
 FILE_NAME = "problem.json"
 FORMAT = 1
 _LONGEST_NAME = 80
-"""Characters of a key that a folder's name has; the digest behind it tells keys apart."""
+"""Characters of the key in a folder's name; the digest after it makes the name unique."""
 _LARGEST_FILE = 1 << 22
 LONGEST_NS = float(INT64)
-"""Of a call: 292 years. The time of as many calls as can be counted is finite then."""
+"""The longest time of a call: 292 years. The total time stays finite then."""
 _ODD = re.compile(r"[^A-Za-z0-9=,._-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class DefaultKernel:
-    """What Skipjack runs of a problem where nothing was tuned."""
+    """The kernel that Skipjack uses for an untuned problem."""
 
     source: str
-    """Who names it: the layer of the banks, as ``system``, or ``proposal``."""
+    """Where it comes from: a layer of the banks, as ``system``, or ``proposal``."""
     solver: str
     solver_version: int = 0
     config: Mapping[str, Value] = field(default_factory=dict)
     library: str = ""
-    """Name and version of the package that it is of, if it is a library's."""
+    """Name and version of the package, if it is a library."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """Its machine code in the folder: names of files and the SHA-256 of each."""
+    """Its machine code in the folder: file names, and the SHA-256 of each file."""
     compiler: str = ""
     compat: str = ""
-    """`Device.compat_key` of what the code was built for."""
+    """The `Device.compat_key` of its target."""
     symbol: str = ""
     abi: str = ""
-    """How it takes its arguments; see `skipjack.core.device.ABI`."""
+    """Its calling convention; see `skipjack.core.device.ABI`."""
     slots: tuple[str | int, ...] = ()
-    """Its arguments in order: names of arrays, numbers, workspace; on a GPU the launch plan."""
+    """Its arguments in order: names of arrays, numbers, workspace; for a GPU the launch plan."""
     kernels: tuple[Mapping[str, Any], ...] = ()
-    """Of a GPU: the launch ABI of each of the files."""
+    """For a GPU: the launch ABI of each file."""
     reason: str = ""
-    """Why there is no code, if there should be some."""
+    """Why there is no code, if it could not be built."""
 
 
 @dataclass(frozen=True, slots=True)
 class DumpedProblem:
-    """A problem on a class of devices and what a program did with it; or what is added to that."""
+    """A problem on a class of devices and a program's calls of it; also an increment of these."""
 
     problem: str
-    """The whole key."""
+    """The full key."""
     device: str
-    """As ``znver4/2``."""
+    """For example ``znver4/2``."""
     device_class: str
     calls: int = 0
     timed_calls: int = 0
-    """Those that `default_ns` is known of."""
+    """The number of calls that `default_ns` is the mean of."""
     default_ns: float | None = None
-    """What a call takes in the program as it is, in the mean."""
+    """The mean time of a call without Skipjack."""
     ops: tuple[str, ...] = ()
-    """What the program calls, as ``aten::mm``."""
+    """The operations that the program calls, as ``aten::mm``."""
     driver: str = ""
-    """The command of MIOpenDriver that runs it, if there is one."""
+    """The command of MIOpenDriver that runs the problem, if there is one."""
     torch: str = ""
     """The version of PyTorch that ran the program."""
     default: DefaultKernel | None = None
 
     @property
     def key(self) -> tuple[str, str]:
-        """Of one folder."""
+        """Identifies a folder of the dump."""
         return self.problem, self.device_class
 
     @property
     def time_ns(self) -> float | None:
-        """What all calls took together; None if nothing was timed."""
+        """The total time of all calls; None if none was timed."""
         return None if self.default_ns is None else self.calls * self.default_ns
 
     def __add__(self, other: DumpedProblem) -> DumpedProblem:
@@ -103,7 +103,7 @@ class DumpedProblem:
         )
 
     def text(self) -> str:
-        """What its file holds."""
+        """The contents of its file."""
         return json.dumps({"format": FORMAT, **asdict(self)}, indent=1, allow_nan=False) + "\n"
 
     def write(self, folder: Path) -> None:
@@ -112,13 +112,13 @@ class DumpedProblem:
 
 
 def folder_name(key: str, device_class: str) -> str:
-    """Of a problem on a class of devices: readable, safe and of bounded length."""
+    """The folder for a problem on a class of devices: readable, safe and of bounded length."""
     shown = _ODD.sub("-", key)[:_LONGEST_NAME].strip("-.")
     return f"{shown or 'problem'}.{digest_of([key, device_class])[:12]}"
 
 
 def dumped_of(data: bytes, where: str = "") -> DumpedProblem:
-    """What a file says; `MalformedError`, or `NewerFormatError` for a format that is to come."""
+    """The contents of a file; `MalformedError`, or `NewerFormatError` for a later format."""
     document = read_json(data, where, most=_LARGEST_FILE)
     checked_format(document, FORMAT)
     found = document.without("format", FORMAT).of(DumpedProblem)
@@ -134,11 +134,12 @@ def dumped_of(data: bytes, where: str = "") -> DumpedProblem:
 
 
 def checked_format(document: Field, known: int) -> None:
-    """Refuse what a newer Skipjack wrote."""
+    """Refuse files of a newer Skipjack."""
     said = document["format"].integer(least=1)
     if said > known:
         raise NewerFormatError(
-            f"{document.where} has format {said}, and this Skipjack reads {known}; use a newer one"
+            f"{document.where} has format {said}, and this Skipjack reads up to {known}; "
+            "update Skipjack"
         )
 
 
@@ -150,16 +151,16 @@ def read_dumped(folder: Path) -> DumpedProblem:
 
 @dataclass(frozen=True, slots=True)
 class DumpContents:
-    """What a dump holds."""
+    """The contents of a dump."""
 
     problems: tuple[tuple[Path, DumpedProblem, Problem], ...] = ()
-    """With the folder of each."""
+    """Each problem with its folder."""
     damaged: tuple[str, ...] = ()
-    """A sentence about every folder that cannot be used, which it names."""
+    """A sentence about each folder that cannot be used."""
 
 
 def read_dump(path: Path) -> DumpContents:
-    """All that is in a dump; `UsageError` if that is no dump at all."""
+    """The contents of a dump; `UsageError` if the path is not a dump."""
     found: list[tuple[Path, DumpedProblem, Problem]] = []
     damaged: list[str] = []
     for folder in _folders(path):
@@ -176,14 +177,14 @@ def read_dump(path: Path) -> DumpContents:
             damaged.append(within if within.isprintable() else ascii(within))
     if not (found or damaged):
         raise UsageError(
-            f"{quoted(str(path))} is no dump: no folder in it has a {FILE_NAME}; "
+            f"{quoted(str(path))} is not a dump: no folder in it has a {FILE_NAME}; "
             "ENABLE_TUNE_DUMP=True TUNE_DUMP_PATH=DIR skipjack exec -- python train.py writes one"
         )
     return DumpContents(tuple(found), tuple(damaged))
 
 
 def _folders(path: Path) -> Iterable[Path]:
-    """Those of problems; `path` itself if it is one."""
+    """The folders of problems; `path` itself if it is one."""
     try:
         inside = sorted(path.iterdir())
     except OSError as error:
@@ -194,8 +195,24 @@ def _folders(path: Path) -> Iterable[Path]:
 
 
 def _is_used(folder: Path) -> bool:
-    """Whether it is a folder with something in it: one that is being made is empty."""
+    """Whether a folder is in use: one that is being created is empty."""
     try:
         return folder.is_dir() and any(folder.iterdir())
     except OSError:
         return True
+
+
+# Whether and where to dump a program, as two variables of AutoTune say.
+
+DEFAULT_FOLDER = "tune_dump"
+"""In the working directory."""
+
+
+def dump_folder(environment: Mapping[str, str] | None = None) -> Path | None:
+    """The folder of the dump; None if there is to be none; `UsageError` for invalid values."""
+    said = ENABLE_TUNE_DUMP.text(environment).strip()
+    if said.lower() not in ("", "true", "false"):
+        raise UsageError(f"{ENABLE_TUNE_DUMP} is {quoted(said)}; write True or False")
+    if said.lower() != "true":
+        return None
+    return Path(TUNE_DUMP_PATH.text(environment) or DEFAULT_FOLDER).expanduser().absolute()

@@ -1,13 +1,13 @@
-"""Which problems of a dump are worth tuning first, and which are tuned.
+"""The problems of a dump that are worth tuning first, and those that are tuned already.
 
-What tuning a problem is expected to save is::
+The time that tuning a problem is expected to save is::
 
     calls * default_ns * (1 - 1 / gain)
 
-The gain is the geometric mean of what the banks have of the eight nearest problems (in doublings
-of sizes) of the same operation, layout and direction on the same kind of device, over the library
-that they were compared with; `USUAL_GAIN` where they have none. A call that was not timed is taken
-to run at `GUESSED_FLOPS` or `GUESSED_BYTES` a second, whichever takes longer.
+The gain is the geometric mean of the speedups over the library that the banks have for the eight
+nearest problems (in doublings of sizes) of the same operation, layout and direction on the same
+kind of device; `USUAL_GAIN` if they have none. A call that was not timed is assumed to run at
+`ESTIMATED_FLOPS` or `ESTIMATED_BYTES` per second, whichever takes longer.
 """
 
 from __future__ import annotations
@@ -18,42 +18,41 @@ from math import exp, isfinite, log
 from pathlib import Path
 
 from skipjack.bank import PERF, BankEntry, is_library, layers_of, nearest
-from skipjack.core.device import Device
-from skipjack.core.problem import Problem
+from skipjack.core import Device, Problem
 from skipjack.errors import ProblemError, StorageError
 from skipjack.operations import bytes_moved, get, parse
 from skipjack.runtime.dumps.problem import DumpContents, DumpedProblem
 from skipjack.settings import Settings
 
 USUAL_GAIN = 1.2
-GUESSED_FLOPS, GUESSED_BYTES = 3e10, 1e10
+ESTIMATED_FLOPS, ESTIMATED_BYTES = 3e10, 1e10
 _LEAST_GAIN = 1.01
-"""Where libraries were faster so far: something is saved if they are not this time."""
+"""The gain where libraries were faster: small, since a kernel may still win."""
 _NEAREST = 8
 _NOISY = "noisy"
-"""The outcome of a search that has to be repeated."""
+"""The outcome of a search that must be repeated."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValuedProblem:
-    """A dumped problem, and what to expect of tuning it."""
+    """A dumped problem with the expected gain from tuning it."""
 
     folder: Path
     dumped: DumpedProblem
     problem: Problem
     gain: float
-    """How many times faster it may become."""
+    """The expected speedup."""
     time_ns: float
-    """What all of its calls take now."""
+    """The current time of all its calls."""
 
     @property
     def saved_ns(self) -> float:
-        """What is expected to be saved."""
+        """The time that tuning is expected to save."""
         return self.time_ns * (1.0 - 1.0 / self.gain)
 
 
 def most_valuable_first(contents: DumpContents, settings: Settings) -> list[ValuedProblem]:
-    """The problems of a dump by what they are expected to save; equals by their keys."""
+    """The problems of a dump by their expected savings, then by number of calls and key."""
     known = KnownGains(settings)
     valued = [
         ValuedProblem(
@@ -72,11 +71,11 @@ def _time_ns(dumped: DumpedProblem, problem: Problem) -> float:
     if dumped.default_ns is not None:
         return dumped.calls * dumped.default_ns
     flops, moved = get(problem.operation).flops(problem), bytes_moved(problem)
-    return dumped.calls * 1e9 * max(flops / GUESSED_FLOPS, moved / GUESSED_BYTES)
+    return dumped.calls * 1e9 * max(flops / ESTIMATED_FLOPS, moved / ESTIMATED_BYTES)
 
 
 class KnownGains:
-    """What the banks in force tell about gains, read once."""
+    """The gains in the banks in force, read once."""
 
     def __init__(self, settings: Settings) -> None:
         self._families: dict[tuple[str, ...], list[tuple[Problem, float]]] = {}
@@ -84,7 +83,7 @@ class KnownGains:
             try:
                 entries: Sequence[BankEntry] = layer.bank.entries()
             except StorageError:
-                continue  # told by whoever needs the bank
+                continue  # reported by lookups
             for entry in entries:
                 self._take(entry)
 
@@ -100,7 +99,7 @@ class KnownGains:
         self._families.setdefault(_family(problem, kind), []).append((problem, gain))
 
     def gain(self, problem: Problem, kind: str) -> float:
-        """What to expect of tuning a problem on a kind of device."""
+        """The expected gain for a problem on a kind of device."""
         family = self._families.get(_family(problem, kind), ())
         near = [gain for other, gain in family if other == problem]
         near += [gain for _, gain in nearest(problem, family)[:_NEAREST]]
@@ -114,7 +113,7 @@ def _family(problem: Problem, kind: str) -> tuple[str, ...]:
 
 
 def _gain_of(entry: BankEntry) -> float | None:
-    """Over the library that was timed beside it; 1 if that is the answer."""
+    """The gain over the library that an entry was compared with; 1 for a library's entry."""
     if entry.kind != PERF:
         return None
     if is_library(entry):
@@ -125,7 +124,7 @@ def _gain_of(entry: BankEntry) -> float | None:
 
 
 def is_tuned(problem: Problem, device: Device, settings: Settings, deployed: str) -> bool:
-    """Whether a bank has the problem on this class of devices, or a search of it came to an end."""
+    """Whether a bank has the problem for this class of devices, or a search for it ended."""
     for layer in layers_of(settings.user_dir, settings.banks, settings.system_dir):
         try:
             if layer.ranked(problem.key, device.class_key, protocol=deployed):
@@ -134,21 +133,21 @@ def is_tuned(problem: Problem, device: Device, settings: Settings, deployed: str
             continue
     return any(
         verdict == (device.class_key, deployed)
-        for verdict in _verdicts(problem.key, settings.user_dir)
+        for verdict in _decided_searches(problem.key, settings.user_dir)
     )
 
 
-def _verdicts(problem: str, user_dir: Path) -> Iterable[tuple[str, str]]:
-    """Classes of devices and deployments for which the ledger has a verdict that stands."""
+def _decided_searches(problem: str, user_dir: Path) -> Iterable[tuple[str, str]]:
+    """Device classes and deployments for which the ledger has a final decision."""
     from skipjack.ledger import FILE_NAME, Ledger
 
     if not (user_dir / FILE_NAME).is_file():
         return
     with Ledger.read(user_dir) as ledger:
-        for verdict in ledger.verdicts(problem):
+        for verdict in ledger.decisions(problem):
             if verdict.outcome == _NOISY:
                 continue
             try:
                 yield verdict.device, BankEntry.from_record(verdict.record).deployed
             except ValueError:
-                continue  # of an earlier version
+                continue  # a record of an earlier version

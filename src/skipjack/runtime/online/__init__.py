@@ -1,18 +1,11 @@
-"""Tuning inside of a program: who searches, when, and how much of the program's time it takes.
-
-A lookup under a policy that measures asks a process that is kept for that (`client`), on the
-engine of ``skipjack tune`` (`skipjack.tuning.online` is the other side).
-"""
+"""Tuning inside a program: when a search runs, in which process, and how much time it takes."""
 
 from typing import TYPE_CHECKING
 
 from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
-    from skipjack.runtime.online.account import FOLDER, RegretAccount, account_of_program
-    from skipjack.runtime.online.client import TuningProcess, tuning_process
-    from skipjack.runtime.online.command_log import command_line, log_command
-    from skipjack.runtime.online.request import (
+    from skipjack.runtime.online.client import (
         FAILED,
         FIND,
         LATE,
@@ -20,17 +13,32 @@ if TYPE_CHECKING:
         TUNE,
         SearchAnswer,
         SearchRequest,
+        TuningProcess,
+        tuning_process,
     )
-    from skipjack.runtime.online.sampling import CallMeter, CallSampler, sampled
-    from skipjack.runtime.online.searching import (
+    from skipjack.runtime.online.kernel_times import (
+        FOLDER,
+        CallMeter,
+        CallSampler,
+        RegretAccount,
+        account_of_program,
+        sampled,
+    )
+    from skipjack.runtime.online.searches import (
         counts,
         failure_of,
-        foretold,
+        forecast,
         is_asked_for,
         search_of,
-        tuned_here,
+        tune_in_program,
     )
-    from skipjack.runtime.online.turns import TurnTimeoutError, is_recording, one_at_a_time
+    from skipjack.runtime.online.tuning_lock import (
+        TurnTimeoutError,
+        command_line,
+        is_recording,
+        log_command,
+        one_at_a_time,
+    )
 
 __all__ = [
     "FAILED",
@@ -50,34 +58,25 @@ __all__ = [
     "command_line",
     "counts",
     "failure_of",
-    "foretold",
+    "forecast",
     "is_asked_for",
     "is_recording",
     "log_command",
     "one_at_a_time",
     "sampled",
     "search_of",
-    "tuned_here",
+    "tune_in_program",
     "tuning_process",
 ]
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "account": ("FOLDER", "RegretAccount", "account_of_program"),
-        "client": ("TuningProcess", "tuning_process"),
-        "command_log": ("command_line", "log_command"),
-        "request": ("FAILED", "FIND", "LATE", "PROPOSE", "SearchAnswer", "SearchRequest", "TUNE"),
-        "sampling": ("CallMeter", "CallSampler", "sampled"),
-        "searching": (
-            "counts",
-            "failure_of",
-            "foretold",
-            "is_asked_for",
-            "search_of",
-            "tuned_here",
+        "client": (
+            "FAILED FIND LATE PROPOSE SearchAnswer SearchRequest TUNE TuningProcess tuning_process"
         ),
-        "turns": ("TurnTimeoutError", "is_recording", "one_at_a_time"),
+        "kernel_times": "CallMeter CallSampler FOLDER RegretAccount account_of_program sampled",
+        "searches": "counts failure_of forecast is_asked_for search_of tune_in_program",
+        "tuning_lock": "TurnTimeoutError command_line is_recording log_command one_at_a_time",
     },
 )
-"""A program that only reads banks needs none of them."""

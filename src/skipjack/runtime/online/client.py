@@ -1,8 +1,4 @@
-"""The program's side of the process that tunes for it: started once, asked by any thread.
-
-A thread of its own starts it and talks to it: the kernel ends a process that wants to die with its
-parent already when the thread ends that started it.
-"""
+"""The program's side of the process that tunes for it: requests and answers."""
 
 from __future__ import annotations
 
@@ -14,28 +10,109 @@ import select
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from skipjack.bank import Bank
 from skipjack.errors import SkipjackError
-from skipjack.execute.process import START_TIMEOUT_S, WorkerHungError, WorkerProcess
-from skipjack.runtime.online.request import FAILED, SearchAnswer, SearchRequest
+from skipjack.execute import START_TIMEOUT_S, WorkerHungError, WorkerProcess
 
-MODULE = "skipjack.tuning.online.serving"
+# Requests of a program to the process that tunes for it, and the answers.
+
+TUNE, FIND, PROPOSE = "tune", "find", "propose"
+"""Tune; rank all solvers; only time the libraries and the first proposal of each solver."""
+LATE, FAILED = "late", "failed"
+"""Further statuses of answers, besides those of the study engine: out of time, failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """A search. Times are by the clocks of this host, which its processes share."""
+
+    id: int
+    problem: str
+    """The full key."""
+    device: str
+    user_dir: str
+    plugins: tuple[str, ...]
+    build_workers: int
+    core: int | None
+    verb: str
+    seconds: float
+    """Time for the search; if a lookup waits, including start-up."""
+    deadline: float | None
+    """When the lookup stops waiting, by the monotonic clock; None if it does not wait."""
+    asked_at: float
+    """By the wall clock. A search that ended after this answers the request, too."""
+    retune: bool = False
+    account: str | None = None
+    """The file of the regret account that limits trials."""
+    regret: float = 1.0
+    protocol: str | None = None
+    """The deployment to tune for; None is the device's default."""
+    searcher: str = "auto"
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Requests with equal keys share one search."""
+        return self.problem, self.device, self.user_dir, self.protocol or ""
+
+    def body(self) -> dict[str, Any]:
+        """As a message."""
+        return asdict(self) | {"plugins": list(self.plugins)}
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> SearchRequest:
+        """From a message."""
+        return cls(**dict(body) | {"plugins": tuple(body["plugins"])})
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAnswer:
+    """The outcome of a request."""
+
+    status: str
+    """An outcome of the study engine, or `LATE` or `FAILED`."""
+    reason: str = ""
+    searched: bool = False
+    """Whether this request caused a search; False if another process had just searched."""
+    searcher: str = ""
+    """The searcher that searched the space of the winning solver."""
+    rounds: tuple[tuple[float, str], ...] = ()
+    """For each batch of trials, the best time so far in nanoseconds and when the batch ended."""
+
+    def body(self) -> dict[str, Any]:
+        """As a message."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, body: Mapping[str, Any]) -> SearchAnswer:
+        """From a message."""
+        rounds = tuple((best, ended) for best, ended in body.get("rounds", ()))
+        told = body["status"], body["reason"], body["searched"], body.get("searcher", "")
+        return cls(*told, rounds)
+
+
+# The program's side of the process that tunes for it: started once, used by any thread.
+#
+# A dedicated thread starts it and talks to it: Linux ends a process that is to die with its parent
+# as soon as the thread that started it ends.
+
+MODULE = "skipjack.tuning.online.server"
 _IDLE_S = 60.0
-"""Nobody having asked for so long, the process ends; the next request starts another."""
+"""The process ends after this time without a request; the next request starts another."""
 _SILENCE_S = 60.0
-"""A process that searches gives a sign of life more often."""
+"""The longest silence of a process that searches, which sends heartbeats."""
 _MOST_FAILURES = 3
-"""As many processes in a row that died or hung are enough."""
+"""No process is started after this many in a row died or hung."""
 _ENDS = "the program ends"
 
 numbers = itertools.count()
 
 
 class PendingSearch:
-    """A search that was asked for; any number of threads may wait for it."""
+    """A requested search; any number of threads may wait for it."""
 
     def __init__(self, request: SearchRequest) -> None:
         self.request = request
@@ -43,15 +120,15 @@ class PendingSearch:
         self._done = threading.Event()
 
     def wait(self, deadline: float | None) -> SearchAnswer | None:
-        """The answer; None if it is not there by then."""
+        """The answer; None if there is none before the deadline."""
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
         self._done.wait(left)
         return self.answer
 
     def finish(self, answer: SearchAnswer) -> None:
-        """Tell all who wait."""
+        """Set the answer and wake all waiting threads."""
         self.answer = answer
-        # Lookups remember answers until a bank of theirs is written, here or elsewhere.
+        # Lookups remember answers until a bank is written, by this process or another.
         Bank.writes += 1
         self._done.set()
 
@@ -61,7 +138,7 @@ def _start() -> WorkerProcess:
 
 
 class TuningProcess:
-    """Started when it is first asked, and again after it died; one for a program's process."""
+    """Started by the first request, and again after it died; one for each process of a program."""
 
     def __init__(
         self, start: Callable[[], WorkerProcess] = _start, silence_s: float = _SILENCE_S
@@ -78,14 +155,14 @@ class TuningProcess:
         self._ready = False
 
     def search(self, request: SearchRequest) -> PendingSearch:
-        """Ask for a search, or join one of the same problem that is not done."""
+        """Request a search, or join an unfinished one of the same problem."""
         with self._lock:
             for same in self._asked.values():
                 if same.request.key == request.key:
                     return same
             pending = PendingSearch(request)
             if self._failures >= _MOST_FAILURES or self._closed:
-                died = f"{self._failures} processes that should tune died or hung"
+                died = f"{self._failures} tuning processes in a row died or hung"
                 pending.finish(SearchAnswer(FAILED, _ENDS if self._closed else died))
                 return pending
             self._asked[request.id] = pending
@@ -95,20 +172,20 @@ class TuningProcess:
         return pending
 
     def stop(self, pending: PendingSearch) -> None:
-        """Have a search end with what it knows."""
+        """End a search with the results so far."""
         with self._lock:
             if pending.request.id in self._asked:
                 self._messages.append({"verb": "stop", "id": pending.request.id})
         self._wake()
 
     def warm(self) -> None:
-        """Start the process if it is not there: somebody will ask soon."""
+        """Start the process if necessary, before the first request."""
         with self._lock:
             if self._failures < _MOST_FAILURES and not self._closed:
                 self._run_thread()
 
     def close(self) -> None:
-        """End the process, and whatever it is at."""
+        """End the process and its search."""
         with self._lock:
             self._closed = True
             thread = self._thread
@@ -126,7 +203,7 @@ class TuningProcess:
         with contextlib.suppress(BlockingIOError):
             os.write(self._waker, b"1")
 
-    # the thread
+    # The thread
 
     def _run(self) -> None:
         worker: WorkerProcess | None = None
@@ -136,14 +213,14 @@ class TuningProcess:
                 pass
         except (SkipjackError, OSError) as error:
             self._fail(str(error))
-        except Exception as error:  # whatever it is, the program goes on
+        except Exception as error:  # the program continues in any case
             self._fail(f"{type(error).__name__}: {error}")
         finally:
             if worker is not None:
                 worker.kill()
 
     def _exchange(self, worker: WorkerProcess) -> bool:
-        """Send what there is to send, and take what has come; False if that was all."""
+        """Send and receive messages; False if the process is to end."""
         with self._lock:
             while self._messages:
                 worker.post(self._messages.popleft())
@@ -171,7 +248,7 @@ class TuningProcess:
 
     def _take(self, body: dict[str, Any]) -> None:
         if "id" not in body:
-            return  # it is ready, or alive
+            return  # a start-up message or a heartbeat
         with self._lock:
             pending = self._asked.pop(body["id"], None)
             self._failures = 0
@@ -185,7 +262,7 @@ class TuningProcess:
                 self._quiet_since = time.monotonic()
         most_s = self._silence_s if self._ready else START_TIMEOUT_S
         if problems and time.monotonic() > max(self._heard, self._quiet_since) + most_s:
-            raise WorkerHungError(f"the process that tunes {problems[0]} hangs")
+            raise WorkerHungError(f"the process that tunes {problems[0]} does not respond")
 
     def _fail(self, reason: str) -> None:
         with self._lock:
@@ -202,7 +279,7 @@ _making = threading.Lock()
 
 
 def tuning_process() -> TuningProcess:
-    """The one of this process."""
+    """The tuning process of this process."""
     global _process
     with _making:
         if _process is None:
@@ -217,7 +294,7 @@ def _close() -> None:
 
 
 def _forget() -> None:
-    """In a forked child: the process is the parent's, and not closed when the child ends."""
+    """In a forked child: the process belongs to the parent, and must not be closed."""
     global _process, _making
     _process, _making = None, threading.Lock()
 

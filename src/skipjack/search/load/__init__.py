@@ -1,18 +1,31 @@
-"""Searches for the largest load that holds: bisections, and those that weigh lucky runs."""
+"""Searches for the largest load that holds."""
 
-from skipjack.search.load.bisect import Bisect, FindUpperBound, QPSBisect
-from skipjack.search.load.boundary import Answer, Boundary, valid
-from skipjack.search.load.joint_load import JointLoad
-from skipjack.search.load.load_range import JointAnswer, LoadRange
+from typing import TYPE_CHECKING
+
+from skipjack.lazy_names import lazy
+
+if TYPE_CHECKING:
+    from skipjack.search.load.bisect import Bisect, FindUpperBound, QPSBisect
+    from skipjack.search.load.boundary import Boundary, JointAnswer, LoadLimit, LoadRange, valid
+    from skipjack.search.load.joint_load import JointLoad
 
 __all__ = [
-    "Answer",
     "Bisect",
     "Boundary",
     "FindUpperBound",
     "JointAnswer",
     "JointLoad",
+    "LoadLimit",
     "LoadRange",
     "QPSBisect",
     "valid",
 ]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "bisect": "Bisect FindUpperBound QPSBisect",
+        "boundary": "Boundary JointAnswer LoadLimit LoadRange valid",
+        "joint_load": "JointLoad",
+    },
+)

@@ -1,4 +1,4 @@
-"""Bisections: the last value for which something holds, if it holds up to some value."""
+"""Bisections: the last value for which a predicate holds that holds up to some value."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Bisection(SearcherInterface):
         self.predicate = predicate
         self._best: int | None = None
         self._ends = (0, 0)
-        """The first and the last value that may be run."""
+        """The first and the last possible value."""
         check_callable(predicate, f"predicate of {self}")
 
     def __str__(self) -> str:
         return f"{type(self).__name__} of {self.search_param!r}"
 
     def was_good(self, run: Any) -> bool:
-        """Whether the predicate holds: of a run, of bare stats, or of nothing (it does not)."""
+        """Whether the predicate holds for a run or for its stats; it does not for None."""
         whole = run if run is None or isinstance(run, Run) else Run({}, run)
         return is_good(whole, self.predicate, str(self))
 
@@ -49,7 +49,7 @@ class Bisection(SearcherInterface):
         return {self.search_param: self._best}
 
     def _narrow(self, candidates: Sequence[int], first_is_good: bool = False) -> Points:
-        """Bisect candidates; the first one is run last, if at all."""
+        """Bisect candidates; the first one is run at the end, if at all."""
         low, high = 0, len(candidates)
         while low + 1 != high:
             middle = (low + high) // 2
@@ -67,8 +67,8 @@ class Bisection(SearcherInterface):
 class Bisect(Bisection):
     """The rightmost good value of ``range(lower_bound, upper_bound, step_size)``.
 
-    `upper_bound` is left out, as in a range. The lower bound is taken for good at first; it is
-    run at the very end, when nothing above it held. A negative step goes downwards.
+    `upper_bound` is excluded, as in a range. The lower bound is assumed to hold; it is run only at
+    the end, if nothing above it held. A negative step goes downwards.
     """
 
     def __init__(
@@ -84,16 +84,16 @@ class Bisect(Bisection):
         self._ends = self.candidates[0], self.candidates[-1]
 
     def generate(self) -> Points:
-        """Halve what is left, run by run."""
+        """Halve the remaining range with each run."""
         self._best = None
         yield from self._narrow(self.candidates)
 
 
 def no_feasible_value(name: str, first: float, last: float) -> SkipjackError:
-    """What `get_best` raises when nothing held."""
+    """The error of `get_best` if nothing held."""
     return SkipjackError(
-        f"no feasible value of {name!r}: none that was run from {first} to {last} held; "
-        "widen the range or ease the predicate"
+        f"no feasible value of {name!r}: no run from {first} to {last} held; "
+        "widen the range or relax the predicate"
     )
 
 
@@ -105,22 +105,22 @@ def _candidates(owner: str, lower: object, upper: object, step: object) -> range
         raise UsageError(f"step_size of {owner} must not be 0")
     candidates = range(first, end, size)
     if not candidates:
-        way = "from lower_bound to upper_bound" if first != end else "and bounds that differ"
+        remedy = "a step_size towards upper_bound" if first != end else "bounds that differ"
         raise UsageError(
-            f"{owner} has no values: {first} to {end} by {size}; it needs a step_size {way}"
+            f"{owner} has no values from {first} to {end} in steps of {size}; use {remedy}"
         )
     return candidates
 
 
 MAX_DOUBLINGS = 40
-"""What still holds at a trillion times the start holds always."""
+"""The search ends after this many doublings."""
 
 
 class FindUpperBound(Bisection):
-    """The largest value that holds, to within the octave's ``2 ** num_bisect_steps``-th part.
+    """The largest value that holds, found by doubling and then by bisection.
 
-    Twice the start is run first, and doubled while it holds. The start itself is run at the very
-    end, when nothing above it held.
+    Twice the start is run first, and doubled while it holds; then the last interval is divided into
+    ``2 ** num_bisect_steps`` parts. The start itself is run only at the end, if nothing above held.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class FindUpperBound(Bisection):
         self.start = whole_number(start, f"start of {self}")
         self.num_bisect_steps = whole_number(num_bisect_steps, f"num_bisect_steps of {self}")
         if self.start < 1:
-            raise UsageError(f"start of {self} must be at least 1, not {start}; it is doubled")
+            raise UsageError(f"start of {self} must be at least 1, not {start}")
         if self.num_bisect_steps < 0:
             raise UsageError(f"num_bisect_steps of {self} must not be negative")
         self._ends = self.start, 2 * self.start
@@ -146,7 +146,9 @@ class FindUpperBound(Bisection):
                 break
             self._best = high
             if high >= self.start << MAX_DOUBLINGS:
-                log.warning("%s: the predicate still holds at %d; search ended", self, high)
+                log.warning(
+                    "%s: the predicate still holds at %d, so the search has ended", self, high
+                )
                 return
             high *= 2
         low = high // 2
@@ -157,15 +159,15 @@ class FindUpperBound(Bisection):
 PARAMETER = "server_target_qps"
 
 PastRun = tuple[Mapping[str, Any], Any]
-"""A point and its stats; a `Run` is one."""
+"""A point and its stats, such as a `Run`."""
 
 
 class QPSBisect:
-    """A bisection of ``server_target_qps`` over ``range(lb, ub, ss)``, made anew for each step.
+    """A bisection of ``server_target_qps`` over ``range(lb, ub, ss)``, created for each step.
 
-    It knows nothing but the history. The last good and the last bad value in it are the ends of
-    what is left; good is a run that says VALID. The lower bound is run if all others were bad. A
-    history that mixes several searches must be filtered before; None is one without runs.
+    Its only state are the past runs. The last good and the last bad value of them bound the
+    remaining range; a good run is VALID. The lower bound is run if all others were bad. Past runs
+    must be of this search only.
     """
 
     def __init__(
@@ -174,7 +176,7 @@ class QPSBisect:
         self._next = _next_value(lb, ub, ss, past_runs or ())
 
     def get_next_cross(self) -> dict[str, Any] | None:
-        """The next point, in a dict of the caller's own; None at the end."""
+        """The next point, in a new dict; None at the end."""
         return None if self._next is None else {PARAMETER: self._next}
 
 
@@ -189,8 +191,8 @@ def _next_value(lb: int, ub: int, ss: int, past_runs: Iterable[PastRun]) -> int 
             if value == 0:  # not set
                 continue
             raise UsageError(
-                f"QPSBisect was given a past run at {PARAMETER}={value!r}, which is none of "
-                f"{lb} to {ub} by {ss}; hand it only the runs of this search"
+                f"QPSBisect has a past run at {PARAMETER}={value!r}, which is not in the range "
+                f"{lb} to {ub} in steps of {ss}; pass only the runs of this search"
             )
         place = candidates.index(value)
         tried.add(place)

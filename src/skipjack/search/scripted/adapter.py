@@ -1,4 +1,4 @@
-"""Scripted searchers where searchers are wanted, and searchers where scripted ones are."""
+"""Adapters from scripted searchers to `Searcher`, and from `Searcher` to scripted searchers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,18 @@ from typing import Any
 import numpy as np
 
 from skipjack import search
-from skipjack.core.config import Config, Value
-from skipjack.core.constraints import ConstraintLike
-from skipjack.core.objective import Direction
-from skipjack.core.parameters import Parameter, ParameterSpace
-from skipjack.core.space import Space
-from skipjack.core.trial import Status, Trial
-from skipjack.errors import SkipjackError, UsageError, blaming
+from skipjack.core import (
+    Config,
+    ConstraintLike,
+    Direction,
+    Parameter,
+    ParameterSpace,
+    Space,
+    Status,
+    Trial,
+    Value,
+)
+from skipjack.errors import SkipjackError, UsageError, foreign_code
 from skipjack.search.generator import Ask, Batches, GeneratorSearcher
 from skipjack.search.points import (
     MissingStatError,
@@ -29,17 +34,16 @@ from skipjack.search.points import (
     listed,
     plain,
 )
-from skipjack.search.ranking import best
-from skipjack.search.searcher import SearchContext, Searcher
+from skipjack.search.searcher import SearchContext, Searcher, best
 
 log = logging.getLogger(__name__)
 
 MAX_REFUSED = 100_000
-"""So many points in a row that are not in the space are no search."""
+"""A search is ended after this many points in a row that are not in the space."""
 
 
 class _AnyPoint:
-    """The space of a search that names its points itself: all of them."""
+    """The space of a search that makes its own points: it contains every config."""
 
     def default(self) -> Config:
         return Config.of({})
@@ -61,13 +65,13 @@ class _AnyPoint:
 
 
 class ScriptedSearcher(GeneratorSearcher):
-    """A scripted searcher, asked and told.
+    """A scripted searcher as a `Searcher`.
 
-    One whose points do not depend on results gives as many as are asked for; any other gives one
-    and waits until it is told. Points that were told before, perhaps in an earlier run of the
-    study, are answered from memory, unless yielded as `Repeat`: then the same config is asked
-    again. Trials of an earlier run are told first, in their order; each further result of a config
-    is the answer to one `Repeat`. Points outside of `space` are answered as infeasible.
+    A search that does not depend on results returns as many points as requested; any other returns
+    one and waits for its trial. Points that were told before, perhaps in an earlier run of the
+    study, are answered from memory, unless yielded as `Repeat`: then the config is requested again.
+    Trials of an earlier run are told first, in their order; each further trial of a config answers
+    one `Repeat`. Points that are not in `space` are answered as infeasible.
     """
 
     def __init__(self, searcher: SearcherInterface, space: Space | None = None) -> None:
@@ -76,10 +80,10 @@ class ScriptedSearcher(GeneratorSearcher):
 
 
 def as_search(make: Callable[[], SearcherInterface]) -> Callable[[SearchContext], Searcher]:
-    """What `skipjack.search.register` takes, from a function that makes a scripted searcher.
+    """A factory for `skipjack.search.register` from one of scripted searchers.
 
-    The default and the seeds are asked first; the budget is kept; configs that were tried before
-    are answered from memory, also when they are yielded as `Repeat`.
+    The default and the seeds are requested first, and the budget is observed. Configs that were
+    tried before are answered from memory, also if they are yielded as `Repeat`.
     """
     return lambda context: GeneratorSearcher(partial(_search, make), context)
 
@@ -91,7 +95,7 @@ def _search(make: Callable[[], SearcherInterface], context: SearchContext) -> Ba
     run: Run | None = None
     refused = 0
     while True:
-        with blaming(_name(searcher)):
+        with foreign_code(_name(searcher)):
             try:
                 point = next(points) if run is None else points.send(run)
             except StopIteration:
@@ -111,36 +115,38 @@ def _search(make: Callable[[], SearcherInterface], context: SearchContext) -> Ba
 
 
 def _started(searcher: SearcherInterface) -> Points:
-    with blaming(_name(searcher)):
+    with foreign_code(_name(searcher)):
         points = searcher.generate()
     if not hasattr(points, "send"):
         raise UsageError(
-            f"generate of {_name(searcher)} must be a generator function: it must yield points"
+            f"generate of {_name(searcher)} must be a generator function that yields points"
         )
     return points
 
 
 def _whole_point(searcher: SearcherInterface, point: object, space: Space) -> Config:
-    """The config that a yielded point stands for: what it leaves out is filled in."""
+    """The config of a yielded point, with defaults for the parameters that it leaves out."""
     if not isinstance(point, Mapping):
-        raise UsageError(f"{_name(searcher)} yielded {point!r}, which is no dict of parameters")
+        raise UsageError(f"{_name(searcher)} yielded {point!r}, which is not a dict of parameters")
     settings = {name: plain(value) for name, value in point.items()}
     whole = space.default()
     if not isinstance(space, _AnyPoint):
-        settings = {name: _fitting(searcher, whole, name, settings[name]) for name in settings}
+        settings = {
+            name: _checked_value(searcher, whole, name, settings[name]) for name in settings
+        }
     try:
         return Config.of({**whole, **settings})
     except TypeError as error:
         raise UsageError(
-            f"{_name(searcher)} yielded {dict(point)}, which cannot be written down: {error}"
+            f"{_name(searcher)} yielded {dict(point)}, which cannot be stored: {error}"
         ) from None
 
 
-def _fitting(searcher: SearcherInterface, whole: Config, name: str, value: Any) -> Any:
+def _checked_value(searcher: SearcherInterface, whole: Config, name: str, value: Any) -> Any:
     if name not in whole:
         raise UsageError(
             f"{_name(searcher)} yielded {name}={value!r}, but there is no such parameter; "
-            f"there are {', '.join(whole)}"
+            f"the parameters are {', '.join(whole)}"
         )
     kind = type(whole[name])
     if kind is float and type(value) is int:
@@ -148,7 +154,7 @@ def _fitting(searcher: SearcherInterface, whole: Config, name: str, value: Any) 
     if type(value) is not kind:
         raise UsageError(
             f"{_name(searcher)} yielded {name}={value!r}, but values of {name} "
-            f"are of kind {kind.__name__}, not {type(value).__name__}"
+            f"are of type {kind.__name__}, not {type(value).__name__}"
         )
     return value
 
@@ -158,9 +164,9 @@ def _name(searcher: SearcherInterface) -> str:
 
 
 class Named(SearcherInterface):
-    """A searcher by its name (genetic, simulated_annealing, ...) over lists of values.
+    """A searcher by name (genetic, simulated_annealing, ...) over lists of values.
 
-    The first value of each list is where it starts. The value of a run is its `metric`.
+    The search starts from the first value of each list. The value of a run is its `metric`.
     `constraints` are expressions over the parameters, or functions of them.
     """
 
@@ -182,7 +188,7 @@ class Named(SearcherInterface):
             [Parameter(each, listed(values, each, "Named")) for each, values in parameters.items()],
             constraints,
         )
-        space.default()  # an empty space is refused now, not at the first run
+        space.default()  # report an empty space now and not at the first run
         self._context = SearchContext(space, seed=seed, trials=trials)
         self.metric = metric
         self._sign = 1 if direction == "min" else -1
@@ -196,7 +202,7 @@ class Named(SearcherInterface):
         return self.name not in ("exhaustive", "random")
 
     def generate(self) -> Points:
-        """Ask for one config, run it, tell what came of it."""
+        """Request a config, run it, and tell its trial, repeatedly."""
         searcher = search.create(self.name, self._context)
         self._trials = []
         while configs := searcher.ask(1):
@@ -208,7 +214,9 @@ class Named(SearcherInterface):
     def get_best(self) -> Point:
         trial = best(self._trials)
         if trial is None:
-            raise SkipjackError(f"no feasible point: no run of {self} has a {self.metric!r}")
+            raise SkipjackError(
+                f"no feasible point: no run of {self} has the metric {self.metric!r}"
+            )
         return dict(trial.config)
 
     def _trial(self, config: Config, run: Run | None) -> Trial:
@@ -217,9 +225,9 @@ class Named(SearcherInterface):
         try:
             value = run[self.metric]
         except MissingStatError as error:
-            raise UsageError(f"{self} looks for the metric {self.metric!r}, but {error}") from None
+            raise UsageError(f"{self} uses the metric {self.metric!r}, but {error}") from None
         if isinstance(value, bool) or not isinstance(value, Real):
             raise UsageError(
-                f"{self} looks for the metric {self.metric!r}, but {value!r} is no number"
+                f"{self} uses the metric {self.metric!r}, but {value!r} is not a number"
             )
         return Trial(config, value=self._sign * float(value))

@@ -1,1 +1,1 @@
-"""Triton kernels, built ahead of time for NVIDIA's and AMD's GPUs on any machine."""
+"""Solvers for GPUs: matrix products, convolutions and vector operations by Triton kernels."""

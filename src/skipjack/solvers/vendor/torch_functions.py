@@ -1,6 +1,6 @@
-"""Operations as one writes them in PyTorch, in eager mode, on tensors by name.
+"""Operations as users write them in PyTorch's eager mode, on tensors by name.
 
-They are what a user would call otherwise, and in float64 they are a reference.
+They are compared with tuned kernels, and serve as references in float64.
 """
 
 from __future__ import annotations
@@ -8,13 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from skipjack.core.nest import SLOPES
-from skipjack.core.operation import TorchComputed, TorchFunction
-from skipjack.core.problem import Problem
-from skipjack.operations import get
-from skipjack.operations.elementwise import Elementwise
-from skipjack.operations.matmul import Matmul, Settings
-from skipjack.operations.reduce import Reduce
+from skipjack.core import SLOPES, Problem, TorchComputed, TorchFunction
+from skipjack.operations import Elementwise, Matmul, MatmulAttributes, Reduce, get
 
 Tensors = Mapping[str, Any]
 
@@ -26,7 +21,7 @@ _SAME_NAME = (
 
 
 def scalar_function(torch: Any, name: str) -> Callable[..., Any]:
-    """The elementwise function that PyTorch has for ours."""
+    """PyTorch's function for one of our elementwise functions."""
     functional = torch.nn.functional
     aten = torch.ops.aten
     others = {
@@ -50,7 +45,7 @@ def scalar_function(torch: Any, name: str) -> Callable[..., Any]:
 
 
 def reduction_function(torch: Any, name: str) -> Callable[[Any, list[int]], Any]:
-    """The reduction over some axes."""
+    """PyTorch's function for a reduction over several axes."""
     return {
         "sum": lambda x, axes: x.sum(axes),
         "mean": lambda x, axes: x.mean(axes),
@@ -64,7 +59,7 @@ def reduction_function(torch: Any, name: str) -> Callable[[Any, list[int]], Any]
 
 
 def _product(x: Any, axes: list[int]) -> Any:
-    """PyTorch multiplies over one axis, or over all."""
+    """The product over axes; PyTorch's `prod` takes one axis, or none for all."""
     if len(axes) == x.ndim:
         return x.prod()
     for axis in sorted(axes, reverse=True):
@@ -73,8 +68,8 @@ def _product(x: Any, axes: list[int]) -> Any:
 
 
 def product_function(torch: Any, problem: Problem) -> Callable[[Tensors], Any]:
-    """A matrix product with its epilogue; addmm and the like take what they can."""
-    settings = Settings.of(problem)
+    """A matrix product with its epilogue, as far as possible by addmm and its relatives."""
+    settings = MatmulAttributes.of(problem)
     batched = len(problem.shape) == 4
 
     def compute(tensors: Tensors) -> Any:
@@ -96,7 +91,7 @@ def product_function(torch: Any, problem: Problem) -> Callable[[Tensors], Any]:
 
 
 def vector_function(torch: Any, problem: Problem) -> TorchFunction | None:
-    """Everything that is no product; None for what PyTorch has no word for."""
+    """The function of any other operation; None if PyTorch has no function for it."""
     operation = get(problem.operation)
     if isinstance(operation, TorchComputed):
         return operation.torch_function(torch, problem)
@@ -112,7 +107,7 @@ def vector_function(torch: Any, problem: Problem) -> TorchFunction | None:
 
 
 def has_function(problem: Problem) -> bool:
-    """Whether `vector_function` gives one, without loading PyTorch."""
+    """Whether `vector_function` returns a function, without loading PyTorch."""
     operation = get(problem.operation)
     if isinstance(operation, Elementwise):
         known = operation.name in (*_DIRECT, *_SAME_NAME, *_OTHER_NAMES)
@@ -123,7 +118,7 @@ def has_function(problem: Problem) -> bool:
 
 
 def is_product(problem: Problem) -> bool:
-    """Whether `product_function` is for it."""
+    """Whether `product_function` supports a problem."""
     return isinstance(get(problem.operation), Matmul)
 
 

@@ -1,4 +1,4 @@
-"""Builds as they are needed: once per key, ahead and side by side where that is safe."""
+"""Builds on demand: once per key, ahead and in parallel where that is safe; how commands fail."""
 
 from __future__ import annotations
 
@@ -16,25 +16,46 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from skipjack.core.config import Config
-from skipjack.core.trial import Status
+from skipjack.core import Config, Status
 from skipjack.errors import WorkerError
-from skipjack.execute.commands import CommandRunner, Ended, Task
-from skipjack.sweep.commands import environment
-from skipjack.sweep.commands.build_trees import NOTHING, BuildTrees, Left, Tree
+from skipjack.execute import CommandRequest, CommandResult, CommandRunner
+from skipjack.sweep.bench import RunOutcome, Thermal
+from skipjack.sweep.commands import command
+from skipjack.sweep.commands.build_store import NO_OUTPUT, BuildOutput, BuildStore, KeptBuild
 from skipjack.sweep.commands.command_spec import CommandSpec
-from skipjack.sweep.commands.failures import failure
-from skipjack.sweep.commands.in_place import stamps_of
-from skipjack.sweep.commands.sources import SourceWatch
-from skipjack.sweep.commands.working_directory import Before, WorkingDirectory
-from skipjack.sweep.heat.thermal import Thermal
-from skipjack.sweep.outcome import Outcome
+from skipjack.sweep.commands.snapshots import stamps_of
+from skipjack.sweep.commands.sources import SourceTracker
+from skipjack.sweep.commands.working_directory import DirectoryState, WorkingDirectory
+
+# The outcome of a command that failed: its status, and one sentence.
+
+_SIGNALS_IN_SHELL = range(129, 160)
+"""Exit codes with which a shell reports that its command was ended by a signal."""
+_BUILD = (Status.BUILD_TIMEOUT, Status.BUILD_CRASH, Status.BUILD_ERROR)
+_RUN = (Status.TIMEOUT, Status.CRASH, Status.CRASH)
+
+
+def failure(ended: CommandResult, *, build: bool) -> RunOutcome:
+    """The outcome of a failed build, or of a failed run."""
+    what = "the build" if build else "the run"
+    late, died, refused = _BUILD if build else _RUN
+    reason = f"{what} {ended.describe()}"
+    if ended.cause == "timeout":
+        status = late
+    elif ended.out_of_memory():
+        status, reason = Status.OUT_OF_MEMORY, f"{what} ran out of memory: it {ended.describe()}"
+    else:
+        status = died if ended.code < 0 or ended.code in _SIGNALS_IN_SHELL else refused
+    return RunOutcome(status, reason=reason, seconds=ended.seconds, log=str(ended.output))
+
+
+# Builds on demand: once per key, in advance and in parallel where that is safe.
 
 log = logging.getLogger(__name__)
 
-_OF_MAKE = ("MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS")
-"""They are others in each recipe."""
-_OF_TOOLS = frozenset(
+_MAKE_VARIABLES = ("MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS")
+"""These differ in each recipe of a Makefile."""
+_TOOL_VARIABLES = frozenset(
     (
         *("CC", "CXX", "CPP", "FC", "AS", "AR", "LD", "NVCC", "CUDACXX", "CUDAHOSTCXX", "HIPCXX"),
         *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "PKG_CONFIG_PATH"),
@@ -44,65 +65,65 @@ _OF_TOOLS = frozenset(
 
 
 class CommandBuilder:
-    """The builds of a sitting. `ready` is for one thread."""
+    """The builds of a session. `build_for` must be called from one thread only."""
 
     def __init__(
         self,
         spec: CommandSpec,
-        watch: SourceWatch,
+        tracker: SourceTracker,
         stop: Callable[[], bool],
         thermal: Thermal | None = None,
     ) -> None:
         assert spec.build is not None
-        self._spec, self._command, self._watch = spec, spec.build, watch
+        self._spec, self._command, self._tracker = spec, spec.build, tracker
         self.notes: list[str] = []
         self._closing = False
         self._stop = lambda: self._closing or stop()
-        self._trees = BuildTrees(spec.state_dir / "builds", spec.quota_bytes)
+        self._trees = BuildStore(spec.state_dir / "builds", spec.quota_bytes)
         self._count = 0
         self._counting = threading.Lock()
-        self._failed: dict[str, Outcome] = {}
-        self._wanted: dict[str, Config] = {}
-        self._ahead: dict[str, Future[Tree | Outcome]] = {}
+        self._failed: dict[str, RunOutcome] = {}
+        self._upcoming: dict[str, Config] = {}
+        self._ahead: dict[str, Future[KeptBuild | RunOutcome]] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._runners: queue.SimpleQueue[CommandRunner] = queue.SimpleQueue()
         self._all_runners: list[CommandRunner] = []
-        in_place = spec.build_output or any(tree.left.files for tree in self._trees.trees)
+        in_place = spec.build_output or any(tree.output.files for tree in self._trees.trees)
         self._in_place: bool | None = True if in_place else None
-        """Whether builds write into the working directory; None: not known."""
+        """Whether builds write into the working directory; None: not known yet."""
         self._place = WorkingDirectory(
             spec.workdir, spec.build_output, (spec.state_dir,), self._trees, self._note
         )
-        self._passing: Tree | None = None
-        """A build that cannot be kept, while it lies there."""
+        self._unkept_build: KeptBuild | None = None
+        """A build that cannot be kept, while its files are in the working directory."""
         self._in_use = ""
         self._thermal = thermal
         self._adopting = False
-        self._adoptee: Tree | None = None
+        self._adopted_build: KeptBuild | None = None
         self._trees.depends_on = self._salt()
 
     @property
     def builds(self) -> int:
         return self._count
 
-    def want(self, points: Sequence[Config]) -> None:
-        """These are needed soon, in this order."""
-        self._wanted = {self._spec.build_key(point): point for point in points}
+    def prefetch(self, points: Sequence[Config]) -> None:
+        """Announce points whose builds are needed soon, in this order."""
+        self._upcoming = {self._spec.build_key(point): point for point in points}
         if self._spec.build_cores:
-            self._start_ahead(self._wanted)
+            self._start_ahead(self._upcoming)
 
-    def ready(self, point: Config) -> tuple[Tree | Outcome, float]:
-        """The build of a point, in its place, or how it failed; and the seconds that it took."""
+    def build_for(self, point: Config) -> tuple[KeptBuild | RunOutcome, float]:
+        """The build of a point, ready to run, or how it failed; and the seconds that it took."""
         key = self._in_use = self._spec.build_key(point)
         built, seconds = self._get(key, point)
-        if isinstance(built, Tree) and built.left.files:
-            self._place.put_back(built)
+        if isinstance(built, KeptBuild) and built.output.files:
+            self._place.restore(built)
         if self._spec.build_cores:
-            self._start_ahead(self._wanted)
+            self._start_ahead(self._upcoming)
         return built, seconds
 
     def close(self) -> None:
-        """End builds that still run, keep those that are made."""
+        """End builds that still run; keep the finished ones."""
         self._closing = True
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
@@ -111,54 +132,56 @@ class CommandBuilder:
         self._trees.close()
 
     def forget(self) -> None:
-        """What was built before is not used again."""
+        """Discard all builds."""
         for tree in self._trees.trees:
             self._trees.discard(tree.key)
 
     def adopt_first(self) -> None:
-        """The first point that is wanted finds its build in the working directory."""
+        """Take the files in the working directory for the build of the first point."""
         self._adopting = True
 
-    def _adopted(self, key: str) -> Tree | None:
-        """What lay in the working directory before we came, until another build is made."""
+    def _adopt(self, key: str) -> KeptBuild | None:
+        """The build that was in the working directory at the start, until another one is made."""
         if self._adopting:
             self._adopting = False
-            self._adoptee = Tree(key, self._trees.begin(key), 0.0, 0)
-        return self._adoptee if self._adoptee and self._adoptee.key == key else None
+            self._adopted_build = KeptBuild(key, self._trees.begin(key), 0.0, 0)
+        return (
+            self._adopted_build if self._adopted_build and self._adopted_build.key == key else None
+        )
 
     # one build
 
-    def _get(self, key: str, point: Config) -> tuple[Tree | Outcome, float]:
+    def _get(self, key: str, point: Config) -> tuple[KeptBuild | RunOutcome, float]:
         if key in self._failed:
             return replace(self._failed[key], build_seconds=0.0), 0.0
         if key in self._ahead:
             return self._take(key)
-        if self._passing and self._passing.key == self._place.lies_here == key:
-            return self._passing, 0.0
-        tree = self._adopted(key) or self._trees.find(key)
-        if tree is not None and self._place.may_return(tree):
+        if self._unkept_build and self._unkept_build.key == self._place.current_key == key:
+            return self._unkept_build, 0.0
+        tree = self._adopt(key) or self._trees.find(key)
+        if tree is not None and self._place.can_restore(tree):
             return tree, 0.0
         others = self._others(key)
         if not others:
             return _with_seconds(self._build(key, point, alone=True))
-        # No build runs beside a run: all of this batch come first.
+        # Builds must not disturb runs, so the whole batch is built before the next run.
         self._start_ahead({key: point, **others})
         for one in (key, *others):
             self._ahead[one].exception()
         return self._take(key)
 
     def _others(self, key: str) -> dict[str, Config]:
-        """What else to build now."""
+        """Further points to build in parallel with this one."""
         if self._in_place is not False or self._spec.build_jobs < 2:
             return {}
-        later = (one for one in self._wanted.items() if one[0] != key and self._to_build(one[0]))
+        later = (one for one in self._upcoming.items() if one[0] != key and self._to_build(one[0]))
         return dict(islice(later, self._spec.build_jobs - 1))
 
     def _to_build(self, key: str) -> bool:
         return not (key in self._trees or key in self._failed or key in self._ahead)
 
     def _start_ahead(self, points: Mapping[str, Config]) -> None:
-        """Start as many of these builds as may run at a time."""
+        """Start as many of these builds as the options allow."""
         if self._in_place is not False:
             return
         if self._pool is None:
@@ -169,41 +192,41 @@ class CommandBuilder:
             if self._to_build(key):
                 self._ahead[key] = self._pool.submit(self._build, key, point, alone=False)
 
-    def _take(self, key: str) -> tuple[Tree | Outcome, float]:
+    def _take(self, key: str) -> tuple[KeptBuild | RunOutcome, float]:
         return _with_seconds(self._ahead.pop(key).result())
 
-    def _build(self, key: str, point: Config, alone: bool) -> Tree | Outcome:
-        """Build; `alone`, nothing else writes into the working directory meanwhile."""
+    def _build(self, key: str, point: Config, alone: bool) -> KeptBuild | RunOutcome:
+        """Build a point. With `alone`, nothing else writes into the working directory meanwhile."""
         spec = self._spec
         directory = self._trees.begin(key)
         config = spec.config(point, {})
-        files = environment.write_files(directory.parent, config, point, build_dir=directory)
-        task = Task(
+        files = command.write_files(directory.parent, config, point, build_dir=directory)
+        task = CommandRequest(
             self._command.filled(spec.placeholders(point, config, files)),
             spec.workdir,
             self._trees.log_of(key),
-            environment.environment(config, files, spec.environment),
+            command.environment(config, files, spec.environment),
             spec.build_timeout_s,
             cores=spec.build_cores,
         )
         before = self._place.before_build() if alone else None
-        self._adoptee = None
+        self._adopted_build = None
         if self._thermal and (note := self._thermal.before_build()):
             self._note(note)
         try:
             ended = self._run(task)
         except WorkerError as error:
             self._trees.discard(key)
-            return Outcome(Status.ERROR, reason=f"the build: {error}")
+            return RunOutcome(Status.ERROR, reason=f"the build: {error}")
         if not ended.ok:
-            self._left(before)
+            self._build_output(before)
             self._trees.discard(key)
             failed = replace(failure(ended, build=True), seconds=0.0, build_seconds=ended.seconds)
             self._failed[key] = failed
             return failed
         return self._keep(key, directory, ended, before)
 
-    def _run(self, task: Task) -> Ended:
+    def _run(self, task: CommandRequest) -> CommandResult:
         with self._counting:
             self._count += 1
         try:
@@ -219,47 +242,49 @@ class CommandBuilder:
             raise KeyboardInterrupt
         return ended
 
-    # what it left in the working directory
+    # files that a build leaves in the working directory
 
-    def _keep(self, key: str, directory: Path, ended: Ended, before: Before | None) -> Tree:
+    def _keep(
+        self, key: str, directory: Path, ended: CommandResult, before: DirectoryState | None
+    ) -> KeptBuild:
         spec = self._spec
-        # What changes in the working directory beside a build that has its own is somebody else's.
+        # A build with a directory of its own is not blamed for changes in the working directory.
         apart = any(directory.iterdir()) and not spec.build_output
-        left, lasting = NOTHING if apart else self._left(before), True
-        if before and left is None:
-            lasting = False  # it may have written anywhere
-        left = left or NOTHING
+        output, lasting = NO_OUTPUT if apart else self._build_output(before), True
+        if before and output is None:
+            lasting = False  # its files are not known
+        output = output or NO_OUTPUT
         if before and not spec.build_output:
-            # One that left nothing may have had nothing to do: the next one will tell.
-            nothing = lasting and not apart and not left.files
-            self._in_place = None if nothing else bool(left.files) or not lasting
+            # A build that left no files may have had nothing to do: decide after the next one.
+            nothing = lasting and not apart and not output.files
+            self._in_place = None if nothing else bool(output.files) or not lasting
             if nothing:
                 self._note(
-                    "a build left nothing in $SKIPJACK_BUILD_DIR and nothing in the working "
-                    "directory; where it writes elsewhere, builds overwrite each other unnoticed"
+                    "a build wrote neither to $SKIPJACK_BUILD_DIR nor to the working directory; if "
+                    "it writes elsewhere, builds overwrite each other unnoticed"
                 )
-        size = sum(stamp[2] for stamp in stamps_of(spec.workdir, left.files).values())
+        size = sum(stamp[2] for stamp in stamps_of(spec.workdir, output.files).values())
         if size > spec.quota_bytes:
-            self._note(f"a build leaves {size >> 20} MiB in {spec.workdir}, more than may be kept")
+            self._note(f"a build left {size >> 20} MiB in {spec.workdir}, more than the quota")
             lasting = False
         if lasting:
             pinned = [self._in_use, *self._ahead]
-            tree = self._trees.finish(key, ended.seconds, left, spec.workdir, pinned)
+            tree = self._trees.finish(key, ended.seconds, output, spec.workdir, pinned)
         else:
-            tree = self._passing = Tree(key, directory, ended.seconds, size)
+            tree = self._unkept_build = KeptBuild(key, directory, ended.seconds, size)
         if self._in_place:
-            self._place.stands(key)
+            self._place.set_current(key)
         return tree
 
-    def _left(self, before: Before | None) -> Left | None:
-        """What a build that is over left in the working directory; None: not known."""
-        left = self._place.after_build(before) if before else None
-        if left is not None:
-            self._watch.wrote(left.own)
-        return left
+    def _build_output(self, before: DirectoryState | None) -> BuildOutput | None:
+        """The files that a finished build left in the working directory; None: not known."""
+        output = self._place.after_build(before) if before else None
+        if output is not None:
+            self._tracker.wrote(output.own)
+        return output
 
     def _salt(self) -> str:
-        """What all builds depend on."""
+        """A digest of what all builds depend on."""
         spec = self._spec
         parts: dict[str, Any] = {
             "command": self._command.words,
@@ -268,9 +293,9 @@ class CommandBuilder:
             "workdir": str(spec.workdir),
             "environment": dict(spec.environment),
             "output": spec.build_output,
-            "tools": {name: os.environ[name] for name in os.environ if _is_of_tools(name)},
-            # Without a look at the sources there is no telling whether they changed.
-            "sources": self._watch.digest() or secrets.token_hex(),
+            "tools": {name: os.environ[name] for name in os.environ if _is_tool_variable(name)},
+            # If the sources are not known, builds are used in this session only.
+            "sources": self._tracker.digest() or secrets.token_hex(),
         }
         text = json.dumps(parts, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
@@ -281,10 +306,10 @@ class CommandBuilder:
             log.warning("%s", text)
 
 
-def _is_of_tools(name: str) -> bool:
-    """Whether a variable is one that compilers read."""
-    return name in _OF_TOOLS or (name.endswith("FLAGS") and name not in _OF_MAKE)
+def _is_tool_variable(name: str) -> bool:
+    """Whether an environment variable is one that compilers read."""
+    return name in _TOOL_VARIABLES or (name.endswith("FLAGS") and name not in _MAKE_VARIABLES)
 
 
-def _with_seconds(built: Tree | Outcome) -> tuple[Tree | Outcome, float]:
-    return built, built.seconds if isinstance(built, Tree) else built.build_seconds
+def _with_seconds(built: KeptBuild | RunOutcome) -> tuple[KeptBuild | RunOutcome, float]:
+    return built, built.seconds if isinstance(built, KeptBuild) else built.build_seconds

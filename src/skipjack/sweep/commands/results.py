@@ -1,20 +1,24 @@
-"""Where a run's numbers come from: a JSON file, its output, LoadGen's log, or its exit alone."""
+"""Metrics of a run: from a JSON file, from its output, from LoadGen's log, or its time alone."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
+import signal
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
-from skipjack.core.objective import Metric
+from skipjack.core import Metric
 from skipjack.errors import MalformedError, UsageError
-from skipjack.execute.commands import Ended
-from skipjack.interop.loadgen_log import (
+from skipjack.execute import CommandResult
+from skipjack.interop.loadgen import (
     DETAIL_LOG,
     Judgement,
     LoadgenLog,
@@ -23,8 +27,82 @@ from skipjack.interop.loadgen_log import (
     scenario_metrics,
 )
 from skipjack.reading import parse_json
-from skipjack.sweep.commands.command import Command, fill
-from skipjack.sweep.commands.pattern import PatternTooSlowError, check_pattern, last_match
+from skipjack.sweep.commands.command import CommandTemplate, fill
+
+# A user's pattern for a command's output: checked before the sweep, matched within limits.
+
+_LAST_BYTES = 4 << 20
+"""Only the last bytes of the output are searched."""
+_LONGEST_LINE = 10_000
+_SPANNING_BYTES = 1 << 16
+_SECONDS = 5.0
+"""The time limit of a match: some patterns take exponential time."""
+
+
+class PatternTooSlowError(Exception):
+    """A match took longer than the limit."""
+
+
+def check_pattern(pattern: str, option: str = "--result") -> None:
+    """Raise `UsageError` if it is not a pattern, or has no group for the number."""
+    try:
+        compiled = re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise UsageError(f"{option} regex: {pattern!r} is not a valid pattern: {error}") from None
+    if not compiled.groupindex and compiled.groups != 1:
+        how_many = f"{compiled.groups} groups without names" if compiled.groups else "no group"
+        raise UsageError(
+            f"{option} regex: {pattern!r} has {how_many}; put one group around the number, "
+            r"such as (\d+), or name the groups: (?P<qps>\d+)"
+        )
+
+
+def last_match(pattern: str, output: Path, seconds: float = _SECONDS) -> re.Match[str] | None:
+    """The last match in the output of a command: within a line, or else across lines.
+
+    Raises `PatternTooSlowError` if that takes too long.
+    """
+    try:
+        with output.open("rb") as file:
+            file.seek(max(0, output.stat().st_size - _LAST_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return None
+    compiled = re.compile(pattern)
+    with _within(seconds):
+        for line in reversed(text.splitlines()):
+            if found := _last(compiled, line[:_LONGEST_LINE]):
+                return found
+        return _last(compiled, text[-_SPANNING_BYTES:])
+
+
+def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    found = None
+    for match in pattern.finditer(text):
+        found = match
+    return found
+
+
+@contextlib.contextmanager
+def _within(seconds: float) -> Iterator[None]:
+    """Interrupt the body after a time; only the main thread can be interrupted."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def over(number: int, frame: FrameType | None) -> None:
+        raise PatternTooSlowError
+
+    before = signal.signal(signal.SIGALRM, over)
+    remaining, interval = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, remaining, interval)
+        signal.signal(signal.SIGALRM, before)
+
+
+# Metrics of a run: from a JSON file, its output, LoadGen's log, or its time alone.
 
 KINDS = ("json", "regex", "loadgen", "exit")
 _LARGEST_JSON = 64 << 20
@@ -35,24 +113,23 @@ Stamp = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
-    """What result files looked like before a run, so that an old one does not count."""
+class EarlierResult:
+    """The result files before a run, so that an old one is not taken for a new one."""
 
     path: Path
-    """Where the result is to be; placeholders are filled in."""
+    """The path of the result, with placeholders filled in."""
     stamps: Mapping[Path, Stamp] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ResultReading:
-    """What a run said."""
+    """The result of a run."""
 
     metrics: Mapping[str, Metric]
     missing: str = ""
-    """One sentence, where there is no result."""
+    """One sentence if there is no result."""
     judgement: Judgement | None = None
     log: LoadgenLog | None = None
-    """Both LoadGen's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +138,13 @@ class ResultReader:
 
     kind: str
     where: str = ""
-    """Path or pattern; a path is seen from the working directory and may have placeholders."""
+    """Path or pattern; a path is relative to the working directory and may have placeholders."""
     metric: str = "value"
-    """What the only group of a pattern without names is called."""
+    """The name of the metric in a pattern whose only group has no name."""
 
     @classmethod
     def parse(cls, text: str, metric: str = "value", option: str = "--result") -> ResultReader:
-        """Read the text of an option."""
+        """Parse the value of an option."""
         kind, colon, where = text.partition(":")
         if kind not in KINDS or (kind == "exit") == bool(colon) or (colon and not where):
             raise UsageError(
@@ -77,28 +154,28 @@ class ResultReader:
         if kind == "regex":
             check_pattern(where, option)
         elif where:
-            Command.parse(shlex.quote(where), option)
+            CommandTemplate.parse(shlex.quote(where), option)
         return cls(kind, where, metric)
 
     @property
     def placeholders(self) -> frozenset[str]:
-        """Names that the path needs."""
+        """The names of the placeholders in the path."""
         if self.kind in ("json", "loadgen"):
-            return Command.parse(shlex.quote(self.where)).placeholders
+            return CommandTemplate.parse(shlex.quote(self.where)).placeholders
         return frozenset()
 
-    def before(self, values: Mapping[str, str], directory: Path) -> Before:
-        """Look at the place of the result before a run."""
+    def before(self, values: Mapping[str, str], directory: Path) -> EarlierResult:
+        """Record the result files before a run."""
         if self.kind not in ("json", "loadgen") or self.where == "-":
-            return Before(directory)
+            return EarlierResult(directory)
         path = directory / fill(self.where, values, "--result")
         if self.kind == "loadgen":
-            return Before(path, _stamps(_logs_below(path)))
+            return EarlierResult(path, _stamps(_logs_below(path)))
         _age(path)
-        return Before(path, _stamps([path]))
+        return EarlierResult(path, _stamps([path]))
 
-    def read(self, before: Before, ended: Ended) -> ResultReading:
-        """The metrics of a run that ended well; always with ``seconds``."""
+    def read(self, before: EarlierResult, ended: CommandResult) -> ResultReading:
+        """The metrics of a run that succeeded; ``seconds`` is always one of them."""
         match self.kind:
             case "json":
                 reading = self._read_json(before, ended)
@@ -110,15 +187,15 @@ class ResultReader:
                 reading = ResultReading({})
         return replace(reading, metrics={"seconds": ended.seconds, **reading.metrics})
 
-    def _read_json(self, before: Before, ended: Ended) -> ResultReading:
+    def _read_json(self, before: EarlierResult, ended: CommandResult) -> ResultReading:
         if self.where == "-":
             return _from_last_line(ended)
         path = before.path
         stamp = _stamp(path)
         if stamp is None:
-            return ResultReading({}, f"it wrote no {path}")
+            return ResultReading({}, f"the run did not write {path}")
         if before.stamps.get(path) == stamp:
-            return ResultReading({}, f"{path} is from an earlier run, this one did not write it")
+            return ResultReading({}, f"{path} is from an earlier run; this run did not write it")
         try:
             if path.stat().st_size > _LARGEST_JSON:
                 return ResultReading({}, f"{path} is larger than {_LARGEST_JSON >> 20} MiB")
@@ -126,29 +203,31 @@ class ResultReader:
         except OSError as error:
             return ResultReading({}, f"cannot read {path}: {error.strerror}")
         except MalformedError as error:
-            return ResultReading({}, f"{path} is no JSON: {error}")
+            return ResultReading({}, f"{path} is not JSON: {error}")
         return _from_object(content, str(path))
 
-    def _read_output(self, ended: Ended) -> ResultReading:
+    def _read_output(self, ended: CommandResult) -> ResultReading:
         try:
             match = last_match(self.where, ended.output)
         except PatternTooSlowError:
-            return ResultReading({}, f"the pattern {self.where!r} takes too long on its output")
+            return ResultReading(
+                {}, f"matching the pattern {self.where!r} with the output took too long"
+            )
         if match is None:
             said = ended.last_line()
-            last = f"; its last line is {said!r}" if said else "; it printed nothing"
-            return ResultReading({}, f"nothing in its output matches {self.where!r}{last}")
+            last = f"; the last line is {said!r}" if said else "; there is no output"
+            return ResultReading({}, f"nothing in the output matches {self.where!r}{last}")
         named = match.groupdict() or {self.metric: match[1]}
         return ResultReading(
             {name: _word(text) for name, text in named.items() if text is not None}
         )
 
-    def _read_loadgen(self, before: Before) -> ResultReading:
+    def _read_loadgen(self, before: EarlierResult) -> ResultReading:
         found = _stamps(_logs_below(before.path))
         fresh = [path for path, stamp in found.items() if before.stamps.get(path) != stamp]
         if not fresh:
-            old = "; those there are from earlier runs" if found else ""
-            return ResultReading({}, f"it wrote no {DETAIL_LOG} below {before.path}{old}")
+            old = "; those that exist are from earlier runs" if found else ""
+            return ResultReading({}, f"the run wrote no {DETAIL_LOG} below {before.path}{old}")
         path = max(fresh, key=lambda one: found[one][0])
         try:
             log = read_detail_log(path)
@@ -157,13 +236,13 @@ class ResultReader:
         if not log.finished:
             error_text = f": {log.errors[-1]}" if log.errors else ""
             return ResultReading(
-                {}, f"{path} has no result, LoadGen did not come to its end{error_text}"
+                {}, f"{path} has no result because LoadGen did not finish{error_text}"
             )
         return ResultReading(scenario_metrics(log), "", judge(log), log)
 
 
 def flattened(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Metric]]:
-    """``{"a": {"b": 1}}`` as ``a.b``; items of short lists by their number."""
+    """Values of nested objects as ``a.b``; items of short lists by their index."""
     for name, value in content.items():
         key = f"{prefix}{name}"
         if isinstance(value, list):
@@ -181,12 +260,12 @@ def flattened(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[st
 def _from_object(content: object, where: str) -> ResultReading:
     if not isinstance(content, dict):
         kind = "a list" if isinstance(content, list) else "a single value"
-        return ResultReading({}, f"{where} holds {kind}, not an object with named numbers")
+        return ResultReading({}, f"{where} contains {kind}, not an object with named numbers")
     metrics = dict(flattened(content))
-    return ResultReading(metrics, "" if metrics else f"{where} holds an empty object")
+    return ResultReading(metrics, "" if metrics else f"{where} contains an empty object")
 
 
-def _from_last_line(ended: Ended) -> ResultReading:
+def _from_last_line(ended: CommandResult) -> ResultReading:
     lines = [line for line in ended.tail(1 << 20).splitlines() if line.strip()]
     for line in reversed(lines):
         try:
@@ -194,12 +273,12 @@ def _from_last_line(ended: Ended) -> ResultReading:
         except MalformedError:
             continue
         if isinstance(content, dict):
-            return _from_object(content, "its last line of JSON")
-    return ResultReading({}, "it printed no line with a JSON object")
+            return _from_object(content, "the last line of JSON")
+    return ResultReading({}, "no line of the output is a JSON object")
 
 
 def _word(text: str) -> Metric:
-    """A number where it is one, thousands separated by commas too."""
+    """A number if the text is one, also with commas between thousands; otherwise the text."""
     try:
         return float(text.replace(",", "") if _THOUSANDS.fullmatch(text) else text)
     except ValueError:
@@ -226,8 +305,8 @@ def _stamp(path: Path) -> Stamp | None:
 def _age(path: Path) -> None:
     """Make a file look a little older.
 
-    File times move in steps of some milliseconds: one that was written just now and is written
-    again at once, with as many bytes, could not be told from one that was not written.
+    File times have a resolution of some milliseconds. A file that was written just now and is
+    written again with as many bytes would otherwise look unchanged.
     """
     with suppress(OSError):
         status = path.stat()

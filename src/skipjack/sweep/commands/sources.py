@@ -1,26 +1,89 @@
-"""What builds and runs are made from: the files of the working directory that they do not write."""
+"""Sources of a benchmark: the files of its working directory that no command writes."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import re
 import stat
 import time
 from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass, field
 from fnmatch import translate
 from pathlib import Path, PurePath
 
-from skipjack.interop.loadgen_log import DETAIL_LOG
-from skipjack.storage import ensure_directory
-from skipjack.sweep.commands import in_place
-from skipjack.sweep.commands.in_place import Snapshot, changed, snapshot
+from skipjack.errors import MalformedError
+from skipjack.interop.loadgen import DETAIL_LOG
+from skipjack.reading import read_json
+from skipjack.storage import atomic_write, ensure_directory
+from skipjack.sweep.bench import content_digest
+from skipjack.sweep.commands import snapshots
 from skipjack.sweep.commands.results import ResultReader
-from skipjack.sweep.commands.watch_memory import WatchMemory, usual
+from skipjack.sweep.commands.snapshots import Snapshot, changed, snapshot
+
+# The record of which files in a working directory builds and runs write.
+
+FORMAT = 1
+_MOST_DIGESTS = 100
+Tally = tuple[int, int]
+"""How often it happened, out of how many times since the first."""
+
+
+@dataclass(slots=True)
+class TrackedFiles:
+    """What is known of a working directory from one session to the next."""
+
+    written: set[str] = field(default_factory=set)
+    """Files that builds or runs write; a name ending in a slash is a whole directory."""
+    changed: dict[str, Tally] = field(default_factory=dict)
+    """Files that changed during runs, and may have been edited instead."""
+    built: dict[str, Tally] = field(default_factory=dict)
+    """The same for code that changed during builds."""
+    digests: dict[str, str] = field(default_factory=dict)
+    """Digests of sessions, by the state of the sources as known at their end."""
+    newest_ns: int = 0
+    """In a session that has not ended: later than all files at its start; otherwise 0."""
+    state: str = ""
+    """The state of the sources at the start of the session."""
+
+    @classmethod
+    def read(cls, path: Path) -> TrackedFiles:
+        """Read a record; an empty one if the file is missing or malformed."""
+        try:
+            content = read_json(path.read_bytes(), surrogates=True).without("format", FORMAT)
+            written = {name.text() for name in content["written"].elements()}
+            return content.of(cls, written=written)
+        except (OSError, MalformedError):
+            return cls()
+
+    def write(self, path: Path) -> None:
+        """Write the record atomically."""
+        latest = dict(list(self.digests.items())[-_MOST_DIGESTS:])
+        content = {"format": FORMAT, **asdict(self), "digests": latest}
+        content["written"] = sorted(self.written)
+        atomic_write(path, json.dumps(content).encode(), durable=False)
+
+
+def frequent(tallies: dict[str, Tally], names: set[str]) -> set[str]:
+    """Count an event of these names; returns those for which it is frequent, not just one event.
+
+    Users edit a file now and then; a file that a command writes changes nearly each time.
+    """
+    found = set()
+    for name in tallies.keys() | names:
+        often, of = tallies.get(name, (0, 0))
+        tallies[name] = (often + (name in names), of + 1)
+        if name in names and often and 2 * often >= of:
+            found.add(name)
+    return found
+
+
+# Sources of builds and runs: the files of the working directory that they do not write.
 
 WRITTEN = "written.json"
-"""The file in the state directory that remembers what builds and runs write."""
+"""The file in the state directory with the names of files that builds and runs write."""
 _SUFFIXES = frozenset(
     (
         *(".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hpp", ".hip", ".s", ".inc"),
@@ -29,25 +92,25 @@ _SUFFIXES = frozenset(
     )
 )
 _NAMES = frozenset(("Makefile", "makefile", "GNUmakefile", "CMakeLists.txt", "BUILD", "WORKSPACE"))
-_FOR_PEOPLE = re.compile(
+_NOT_BUILT_FROM = re.compile(
     r"(^|/)(\.#[^/]*|[^/]*~|\.[^/]*\.sw[a-p]|\.DS_Store|[^/]*\.(md|rst|pdf|html|log|bak|orig|rej))$"
 )
-"""Of editors, or to be read: nothing is made from them."""
+"""Files of editors and documents, from which nothing is built."""
 _SHARE = 50
-"""A look may be taken once this many times what one takes has passed."""
+"""The directory is scanned at most for one part in this many of the time."""
 
 
 def is_source(name: str) -> bool:
-    """Whether a file is one that people edit, by its name."""
+    """Whether a file is source code, by its name."""
     path = PurePath(name)
     return path.name in _NAMES or path.suffix.lower() in _SUFFIXES
 
 
 def result_patterns(result: ResultReader) -> tuple[str, ...]:
-    """Where runs leave their result, for `SourceWatch`; ``{name}`` stands for anything."""
+    """Patterns of result files, which are no sources; ``{name}`` matches anything."""
     if result.kind not in ("json", "loadgen") or result.where == "-":
         return ()
-    if result.where.startswith("{"):  # a directory of the run's own, or anywhere
+    if result.where.startswith("{"):  # in the directory of the run, or anywhere
         return ()
     pattern = str(PurePath(re.sub(r"\{[^{}]*\}", "*", result.where)))
     if result.kind == "loadgen" and pattern == ".":
@@ -55,16 +118,17 @@ def result_patterns(result: ResultReader) -> tuple[str, ...]:
     return (pattern,)
 
 
-class SourceWatch:
-    """The sources below a working directory, and which files there are none.
+class SourceTracker:
+    """Tracks which files below a working directory are sources, and computes their digest.
 
-    What builds and runs write is no source. It is found out while a sitting goes on: files that
-    appear, directories that appear, and files that change nearly each time. What looks like code is
-    a source all the same, unless builds write it (`wrote`): people write code while a sweep runs.
+    Files that builds and runs write are not sources. They are detected during a session: new files,
+    new directories, and files that change nearly each time. Files that look like code are sources
+    nevertheless, unless builds write them (`wrote`): users edit code while a sweep runs.
 
-    `exclude` has more that is none: paths, below them everything, or patterns. Making one and
-    asking for its digest writes nothing; a sitting calls `begin`, `note_changes` now and then, and
-    `close`. After a kill, files that appeared since are taken for written.
+    `exclude` has further files that are not sources: paths, with all files below them, or patterns.
+    Creating a tracker and asking for its digest writes nothing; a session calls `begin`,
+    `note_changes` now and then, and `close`. If a session was killed, files that are new since then
+    are taken to be written by it.
     """
 
     def __init__(self, workdir: Path, state_dir: Path, exclude: Iterable[str | Path] = ()) -> None:
@@ -72,11 +136,11 @@ class SourceWatch:
         self._path = self._state_dir / WRITTEN
         self._excluded = self._pattern(exclude)
         self._ours = _own_output()
-        self._memory = WatchMemory.read(self._path)
+        self._memory = TrackedFiles.read(self._path)
         self._look_s, self._looked_s = 0.0, 0.0
         self._begun = False
         self.note = ""
-        """One sentence, where the directory cannot be looked through."""
+        """One sentence if the directory has too many files to be scanned."""
         self._start = self._last = self._look()
         self._directories = _directories(self._start or ())
         self._digest = ""
@@ -86,11 +150,11 @@ class SourceWatch:
             self._digest = self._memory.digests.get(self._memory.state, self._memory.state)
 
     def digest(self) -> str:
-        """Of the sources at the start of the sitting; empty if they are not known."""
+        """The digest of the sources at the start of the session; empty if not known."""
         return self._digest
 
     def begin(self) -> None:
-        """Builds and runs are made from now on."""
+        """Begin a session: builds and runs are made from now on."""
         ensure_directory(self._state_dir)
         self._begun = True
         if self._start is None:
@@ -100,15 +164,15 @@ class SourceWatch:
         self._save()
 
     def wrote(self, names: Iterable[str]) -> None:
-        """A build wrote these files."""
+        """Learn that a build wrote these files."""
         found = set(names)
         there = self._start or {}
-        # Somebody may have edited it just then; a build that writes code does so time and again.
+        # The user may have edited code meanwhile; a build that writes code does so repeatedly.
         code = {name for name in found if name in there and is_source(name)}
-        self._learn((found - code) | usual(self._memory.built, code))
+        self._learn((found - code) | frequent(self._memory.built, code))
 
     def note_changes(self, *, now: bool = False) -> None:
-        """Look for what was written; without `now` only if enough time has passed."""
+        """Scan for files that were written; without `now`, only if enough time has passed."""
         began = time.perf_counter()
         if not self._begun or self._last is None:
             return
@@ -124,7 +188,7 @@ class SourceWatch:
         self._look_s = self._looked_s - began
 
     def close(self) -> None:
-        """The sitting ends."""
+        """End the session."""
         if not self._begun:
             return
         self.note_changes(now=True)
@@ -133,7 +197,7 @@ class SourceWatch:
         self._begun = False
 
     def _written(self, names: set[str]) -> set[str]:
-        """Which of these are written by builds or runs: files, and directories as a whole."""
+        """The names among these that builds or runs write: files and whole directories."""
         there = self._start or {}
         fresh = {name: self._fresh_directory(name) for name in names}
         with_code = {fresh[name] for name in names if is_source(name)}
@@ -144,10 +208,10 @@ class SourceWatch:
                 found.add(fresh[name])
             elif not is_source(name):
                 (maybe if name in there else found).add(name)
-        return found | usual(self._memory.changed, maybe)
+        return found | frequent(self._memory.changed, maybe)
 
     def _fresh_directory(self, name: str) -> str:
-        """The outermost directory with this file that was not there at the start, or empty."""
+        """The outermost directory of this file that is new since the start; otherwise empty."""
         at = name.find("/")
         while at >= 0:
             if name[:at] not in self._directories:
@@ -171,13 +235,13 @@ class SourceWatch:
         self._look_s = self._looked_s - began
         if found is None:
             self.note = (
-                f"{self._workdir} holds more than {in_place.MOST_FILES} files, so it is not known "
-                "when sources in it change"
+                f"{self._workdir} contains more than {snapshots.MOST_FILES} files, so changes of "
+                "sources in it are not detected"
             )
         return found
 
     def _state(self, found: Snapshot, without: Collection[str] = ()) -> str:
-        """Of the sources at a moment, as far as it is known which files are some."""
+        """A digest of the sources in a snapshot, as far as they are known."""
         written = self._memory.written
         directories = tuple(name for name in written if name.endswith("/"))
         lines = sorted(
@@ -187,14 +251,14 @@ class SourceWatch:
             and name not in without
             and stamp[3] not in self._ours
             and not name.startswith(directories)
-            and not _FOR_PEOPLE.search(name)
+            and not _NOT_BUILT_FROM.search(name)
             and not (self._excluded and self._excluded.match(name))
         )
         text = "\n".join(lines)
         return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
 
     def _take_over_killed(self, found: Snapshot) -> None:
-        """A sitting was killed: what appeared since is written if nothing else changed."""
+        """After a killed session, take new files for written if nothing else changed."""
         if not self._memory.newest_ns:
             return
         fresh = {
@@ -224,7 +288,7 @@ class SourceWatch:
 
 
 def _own_output() -> set[int]:
-    """Inodes of the files that this process prints into."""
+    """Inodes of the files to which this process prints."""
     found = set()
     for stream in (1, 2):
         with contextlib.suppress(OSError):
@@ -242,3 +306,65 @@ def _directories(names: Iterable[str]) -> set[str]:
             found.add(parent)
             parent = parent.rpartition("/")[0]
     return found
+
+
+# The digest of a benchmark's code: when the code changes, earlier results are not used.
+#
+# It covers the files that look like code, networks or data, and that existed when the benchmark was
+# first swept. Files that are added later, such as another sweep file, do not invalidate results.
+# Files that builds and runs write are not covered.
+
+_FILE = "code.json"
+_MOST_FILES = 5000
+_DATA = frozenset(
+    (
+        *(".onnx", ".pt", ".pth", ".safetensors", ".pb", ".tflite", ".h5", ".npy", ".npz"),
+        *(".yaml", ".yml", ".in"),
+    )
+)
+
+
+def code_digest(workdir: Path, state_dir: Path, exclude: Iterable[Path] = ()) -> str:
+    """A digest of the content of all code files; empty if there are too many files."""
+    names = _remembered(state_dir)
+    if names is None:
+        names = _code_files(workdir, state_dir, exclude)
+    if names is None:
+        return ""
+    written = TrackedFiles.read(state_dir / WRITTEN).written
+    digest = hashlib.sha256()
+    for name in names:
+        if name not in written:
+            content = content_digest(workdir / name) or "gone"
+            digest.update(f"{name}\0{content}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()
+
+
+def remember_code(workdir: Path, state_dir: Path, exclude: Iterable[Path] = ()) -> None:
+    """Record the present code files, which the digest covers from now on."""
+    if _remembered(state_dir) is None:
+        names = _code_files(workdir, state_dir, exclude)
+        if names is not None:
+            atomic_write(state_dir / _FILE, json.dumps(names).encode())
+
+
+def _remembered(state_dir: Path) -> list[str] | None:
+    try:
+        names = read_json((state_dir / _FILE).read_bytes(), surrogates=True)
+        return [name.text() for name in names.elements()]
+    except (OSError, MalformedError):
+        return None
+
+
+def _code_files(workdir: Path, state_dir: Path, exclude: Iterable[Path]) -> list[str] | None:
+    found = snapshot(workdir, (state_dir, *exclude), without_environments=True)
+    if found is None:
+        return None
+    left_out = {path.resolve() for path in exclude}
+    names = sorted(
+        name
+        for name in found
+        if (is_source(name) or PurePath(name).suffix.lower() in _DATA)
+        and (workdir / name).resolve() not in left_out
+    )
+    return names if len(names) <= _MOST_FILES else None

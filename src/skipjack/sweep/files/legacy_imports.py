@@ -1,8 +1,8 @@
-"""What a sweep file's imports find: our searchers under their old names, and its neighbours.
+"""Imports of a sweep file: Skipjack's searchers under their old names, and nearby modules.
 
-Files say ``from library import Bisect`` or ``from scripts.autotune.library import Bisect``; all
-of these are one module with Skipjack's classes. Nothing of it is left in `sys.modules` when the
-file's code does not run, so that two files, or a file and its reader, do not meet there.
+``from library import Bisect`` and ``from scripts.autotune.library import Bisect`` import the same
+module with Skipjack's classes. These modules are in `sys.modules` only while the file's code runs,
+so that they do not affect other files or Skipjack itself.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _log = logging.getLogger(__name__)
 LIBRARY = "library"
 _PACKAGES = ("scripts", "scripts.autotune")
 _SWAPPING = threading.RLock()
-"""There is one `sys.modules` for all threads."""
+"""Guards `sys.modules`, which all threads share."""
 
 
 class FileImports:
-    """The modules of one sweep file. They are there while its code runs, and only then."""
+    """The modules of one sweep file, which can be imported only while its code runs."""
 
     def __init__(self, path: Path, module: ModuleType) -> None:
         self._directory = path.absolute().parent
@@ -33,14 +33,14 @@ class FileImports:
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """For the time in which the file, or a hook of it, runs. May be nested."""
+        """Make the modules importable while the file or one of its hooks runs. May be nested."""
         with _SWAPPING:
             before = dict(sys.modules)
             path_before = sys.path[:]
             sys.path[:0] = self._search_path()
             sys.modules.update(self._modules)
             try:
-                # What a file prints is for a person; results for machines go to standard output.
+                # Standard output is for machine-readable results, so prints of a file go to stderr.
                 with redirect_stdout(sys.stderr):
                     yield
             finally:
@@ -48,11 +48,11 @@ class FileImports:
                 self._put_back(before)
 
     def _search_path(self) -> list[str]:
-        # grid.py ran in the root of its tree, from which its files import.
+        # Files of grid.py import from the root of its tree, in which it was run.
         return [str(self._directory), os.getcwd()]  # noqa: PTH109
 
     def _put_back(self, before: dict[str, ModuleType]) -> None:
-        """Keep the file's own modules for its next call; leave others as any import does."""
+        """Store the file's own modules for its next call; leave other imports as they are."""
         for name, module in list(sys.modules.items()):
             if name not in before and self._is_own(name, module):
                 self._modules[name] = module
@@ -63,8 +63,10 @@ class FileImports:
                 sys.modules.pop(name, None)
 
     def _is_own(self, name: str, module: ModuleType) -> bool:
-        """Whether a module is a neighbour of the file. An environment with installed packages may
-        lie beside it, too; those cannot be imported twice."""
+        """Whether a module is in the directory of the file.
+
+        Packages installed in an environment below it are not: they cannot be imported twice.
+        """
         top = name.split(".")[0]
         source = getattr(module, "__file__", None)
         if top in _PACKAGES or not source:
@@ -75,14 +77,14 @@ class FileImports:
             return False
         return below.parts[0] in (top, f"{top}.py")
 
-    def warn_about_neighbour(self, source: str) -> None:
-        """A `library.py` beside the file is not what `library` means in it, as ever."""
-        neighbour = self._directory / f"{LIBRARY}.py"
-        if LIBRARY in source and neighbour.is_file():
+    def warn_about_library_file(self, source: str) -> None:
+        """Warn if a `library.py` in the directory of the file is not what the file imports."""
+        own_library = self._directory / f"{LIBRARY}.py"
+        if LIBRARY in source and own_library.is_file():
             _log.warning(
-                "%s is not what `import library` finds in a sweep file: that is Skipjack's "
-                "own; rename yours to import it",
-                neighbour,
+                "%s is not imported by `import library`, which imports Skipjack's searchers in a "
+                "sweep file; rename your file to import it",
+                own_library,
             )
 
 
@@ -91,7 +93,7 @@ def _legacy_modules(search_path: list[str]) -> dict[str, ModuleType]:
     modules = {LIBRARY: library, f"{_PACKAGES[-1]}.{LIBRARY}": library}
     for name in _PACKAGES:
         package = ModuleType(name)
-        # A user's tree has a `scripts` of its own, whose other modules stay importable.
+        # The other modules of the user's own `scripts` package stay importable.
         package.__path__ = [str(Path(place, *name.split("."))) for place in search_path]
         modules[name] = package
     modules[_PACKAGES[0]].__dict__["autotune"] = modules[_PACKAGES[1]]

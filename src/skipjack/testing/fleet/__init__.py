@@ -1,1 +1,1 @@
-"""Conformance kits for the fleet: `engines` and `stores`, and the stand-in `workers` of engines."""
+"""Conformance kits for the fleet: `engines`, `stores`, and stand-in `workers`."""

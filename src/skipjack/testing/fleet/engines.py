@@ -7,7 +7,7 @@ class TestMyEngine(EngineConformance):
     def start(self):
         return MyEngine(..., make_worker=make_stand_in)
 
-The workers are stand-ins that do what the text of a problem says: they sleep, fail or end.
+The workers are stand-ins that do what the text of a problem says: they sleep, fail or exit.
 """
 
 from __future__ import annotations
@@ -23,32 +23,41 @@ from pathlib import Path
 from typing import Any
 
 from skipjack.errors import SkipjackError
-from skipjack.fleet.engines import Done, Engine, Outcome, Plan, RunningLog, Slot, Stage, Task
+from skipjack.fleet.model import (
+    Done,
+    Engine,
+    JobPlan,
+    JobStage,
+    RunningLog,
+    Slot,
+    Task,
+    TaskOutcome,
+)
 from skipjack.native import cpu
 
 
 class EngineConformance:
-    """What every engine must keep to (`skipjack.fleet.engine.Engine`).
+    """The contract of engines (`skipjack.fleet.model.engine.Engine`).
 
     Subclass it, supply `start`, and let pytest collect it.
     """
 
     patience_s = 600.0
-    """What has not happened by then never will: a busy machine should fail no test."""
+    """Timeout of all waits, so long that a busy machine fails no test."""
     same_machine = True
-    """Whether workers run on the machine of the tests, where their processes can be looked for."""
+    """Whether workers run on the machine of the tests, so that their processes can be found."""
 
     def start(self) -> AbstractContextManager[Engine]:
-        """A new engine with at least one builder, whose workers are made by `make_stand_in`.
+        """A new engine with at least one builder, whose workers are created by `make_stand_in`.
 
-        A worker that gives no sign of life for a few seconds should count as lost.
+        A worker without a heartbeat for a few seconds should count as lost.
         """
         raise NotImplementedError("supply start(self) in your subclass")
 
     def shared(self) -> AbstractContextManager[Engine]:
-        """The engine of all tests but those that close it; override it where starting takes long.
+        """The engine of all tests except those that close it; override it if starting takes long.
 
-        Give a `contextlib.nullcontext` of one that runs.
+        Return a `contextlib.nullcontext` of a running engine.
         """
         return self.start()
 
@@ -64,7 +73,7 @@ class EngineConformance:
             assert slot.host in [host.name for host in hosts], (
                 f"slot {slot.name} is on {slot.host}, which is not among the hosts"
             )
-            assert slot.devices or slot.stage is Stage.BUILD, (
+            assert slot.devices or slot.stage is JobStage.BUILD, (
                 f"slot {slot.name} evaluates and has no devices"
             )
 
@@ -75,7 +84,7 @@ class EngineConformance:
         with self.shared() as engine:
             slot = self._slot(engine)
             engine.submit(slot, tasks[:60])
-            engine.submit(slot, tasks[60:])  # it has others still to do
+            engine.submit(slot, tasks[60:])  # while others are still waiting
             done = self._collected(engine, range(100))
         order = [one.job for one in done]
         assert order == sorted(order), "tasks of one slot did not come back in order"
@@ -100,7 +109,9 @@ class EngineConformance:
         for one in done:
             slot = slots[one.job]
             assert one.slot == slot.name, f"a task of {slot.name} came back from {one.slot}"
-            assert self._outcome(one).stage is slot.stage, f"{slot.name} did another stage's task"
+            assert self._outcome(one).stage is slot.stage, (
+                f"{slot.name} ran a task of another stage"
+            )
 
     def test_poll_gives_nothing_where_nothing_was_submitted(self) -> None:
         with self.shared() as engine:
@@ -114,7 +125,7 @@ class EngineConformance:
             first, second = self._collected(engine, (1, 2))
         failed = self._outcome(first).failed
         assert "out of luck" in failed, (
-            f"a task raised RuntimeError('out of luck'), and its outcome failed with {failed!r}"
+            f"a task raised RuntimeError('out of luck'), but its outcome failed with {failed!r}"
         )
         assert not self._outcome(second).failed, "a task failed with the one before it"
 
@@ -137,7 +148,7 @@ class EngineConformance:
             engine.submit(slot, [_task(1, "end:SIGSTOP")])
             (lost,) = self._collected(engine, (1,))
             self._expect_lost(lost, "stopped its worker")
-            self._expect_gone({pid}, "a worker that was given up")
+            self._expect_gone({pid}, "a worker that was lost")
             self._expect_work(engine)
 
     def test_every_task_comes_back_once_whoever_dies(self) -> None:
@@ -177,31 +188,35 @@ class EngineConformance:
     def test_what_a_worker_has_said_so_far_is_heard(self) -> None:
         if not self.same_machine:
             return
-        heard: list[RunningLog] = []
+        running_logs: list[RunningLog] = []
 
         def listen(engine: Engine) -> bool:
             early = engine.poll(0.1)
             assert not early, f"job {early[0].job} came back before it ended"
-            heard.extend(engine.heard())
-            return bool(heard)
+            running_logs.extend(engine.running_logs())
+            return bool(running_logs)
 
         with self.shared() as engine, tempfile.TemporaryDirectory() as folder:
             go = Path(folder) / "go"
             engine.submit(self._slot(engine), [_task(7, f"murmur:{go}", attempt=3)])
             try:
                 said = self._until(lambda: listen(engine))
-                again = engine.heard()
+                again = engine.running_logs()
             finally:
                 go.touch()
-            assert said, "heard gives nothing of what a worker logs while it is at its task"
+            assert said, "heard returns nothing of what a worker logs during its task"
             self._collected(engine, (7,))
-        named = [(one.job, one.attempt) for one in heard]
-        assert named == [(7, 3)], f"attempt 3 of job 7 logs, heard says (job, attempt) {named}"
-        assert "halfway there" in heard[0].text, f"the log lacks its line: {heard[0].text!r}"
-        assert not again, "heard gave a log again that had not grown"
+        named = [(one.job, one.attempt) for one in running_logs]
+        assert named == [(7, 3)], (
+            f"attempt 3 of job 7 logs, but heard returned (job, attempt) {named}"
+        )
+        assert "halfway there" in running_logs[0].text, (
+            f"the log lacks its line: {running_logs[0].text!r}"
+        )
+        assert not again, "heard returned a log again that had not grown"
 
     def test_tasks_of_a_slot_that_is_not_there_do_not_vanish(self) -> None:
-        """A slot may go between `slots` and `submit`: its tasks are lost, or the call raises."""
+        """A slot may disappear before `submit`: its tasks are lost, or the call raises an error."""
         with self.shared() as engine:
             self._slot(engine)
             try:
@@ -209,7 +224,7 @@ class EngineConformance:
             except SkipjackError:
                 return
             (done,) = self._collected(engine, (1,))
-        self._expect_lost(done, "was given to a slot that is not there")
+        self._expect_lost(done, "was given to a slot that does not exist")
 
     def test_nothing_is_left_after_close(self) -> None:
         with self.start() as engine:
@@ -221,7 +236,7 @@ class EngineConformance:
             engine.close()
             self._expect_gone({pid, child}, "the engine was closed: a worker")
 
-    # what tests have in common
+    # helpers of the tests
 
     def _until(self, condition: Callable[[], Any]) -> bool:
         began = time.monotonic()
@@ -230,18 +245,18 @@ class EngineConformance:
         return bool(holds)
 
     def _slot(self, engine: Engine) -> str:
-        """A builder's, once there is one."""
+        """The slot of a builder, once there is one."""
         found: list[Slot] = []
 
         def look() -> bool:
-            found.extend(slot for slot in engine.slots() if slot.stage is Stage.BUILD)
+            found.extend(slot for slot in engine.slots() if slot.stage is JobStage.BUILD)
             return bool(found)
 
-        assert self._until(look), f"no builder is among its slots after {self.patience_s:g} s"
+        assert self._until(look), f"none of its slots is a builder after {self.patience_s:g} s"
         return found[0].name
 
     def _collected(self, engine: Engine, jobs: Sequence[int] | Any) -> list[Done]:
-        """These jobs, each of which comes back once."""
+        """Collect these jobs, each of which must come back once."""
         done: list[Done] = []
 
         def take() -> bool:
@@ -252,8 +267,8 @@ class EngineConformance:
         done += engine.poll(0.05)
         count = Counter(one.job for one in done)
         for job, times in count.items():
-            assert job in jobs, f"job {job} came back: it was cancelled, or not submitted"
-            assert times == 1, f"job {job} came back {times} times: each comes back once"
+            assert job in jobs, f"job {job} came back although it was cancelled or not submitted"
+            assert times == 1, f"job {job} came back {times} times instead of once"
         missing = [job for job in jobs if job not in count]
         assert not missing, (
             f"job {missing[0]} did not come back within {self.patience_s:g} s, "
@@ -261,9 +276,9 @@ class EngineConformance:
         )
         return done
 
-    def _outcome(self, done: Done) -> Outcome:
+    def _outcome(self, done: Done) -> TaskOutcome:
         assert not done.lost, (
-            f"job {done.job} is lost although its worker did nothing wrong: {done.lost}"
+            f"job {done.job} is lost although its worker did not fail: {done.lost}"
         )
         assert done.outcome, f"job {done.job} came back with neither an outcome nor a reason"
         assert done.outcome.job == done.job, (
@@ -277,7 +292,7 @@ class EngineConformance:
         )
 
     def _expect_work(self, engine: Engine) -> None:
-        """Another worker takes the place of one that is gone."""
+        """Check that another worker replaces one that ended."""
         engine.submit(self._slot(engine), [_task(50)])
         (done,) = self._collected(engine, (50,))
         self._outcome(done)
@@ -298,13 +313,15 @@ class EngineConformance:
             assert not left, f"{whose} still runs, as process {min(left)}"
 
 
-def _task(job: int, problem: str = "nothing", stage: Stage = Stage.BUILD, **fields: Any) -> Task:
+def _task(
+    job: int, problem: str = "nothing", stage: JobStage = JobStage.BUILD, **fields: Any
+) -> Task:
     device = cpu.detect()
-    return Task(job, stage, Plan(problem, device.name), device, **fields)
+    return Task(job, stage, JobPlan(problem, device.name), device, **fields)
 
 
 def _alive(pid: int) -> bool:
-    """Whether a process runs; one that ended and was not waited for does not."""
+    """Whether a process runs; a zombie does not."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False

@@ -1,4 +1,4 @@
-"""Calls that this process makes, as an evaluator of the study engine."""
+"""The evaluator of the study engine for calls that this process makes."""
 
 from __future__ import annotations
 
@@ -9,49 +9,50 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import uuid4
 
-from skipjack.core.config import Config
-from skipjack.core.device import Device
-from skipjack.core.objective import Objective
-from skipjack.core.protocol import TimingProtocol
-from skipjack.core.trial import Candidate, Status, Trial
+from skipjack.core import Candidate, Config, Device, Objective, Status, TimingProtocol, Trial
 from skipjack.errors import SkipjackError
 from skipjack.ledger import CandidateKey, Ledger, MeasurementRecord, MetricSamples
 from skipjack.trace import Tracer
-from skipjack.tuning.context import BankAccess, Clock
-from skipjack.tuning.engine import LedgerBuffer, Told
-from skipjack.tuning.evaluators import LoadingSession, RacingEvaluator
-from skipjack.tuning.limits import Limits
-from skipjack.tuning.loaded_candidate import LoadedCandidate
+from skipjack.tuning.study import (
+    BankAccess,
+    CandidateTrial,
+    Clock,
+    LedgerBuffer,
+    Limits,
+    LoadedCandidate,
+    LoadingSession,
+    RacingEvaluator,
+)
 
 AHEAD = 32
 """Configs that are built at once."""
 
 
 class CallsLostError(SkipjackError):
-    """A call broke what all calls of this process need; nothing more can be timed in it."""
+    """A call broke something that all calls of this process need; it can time nothing more."""
 
     def __init__(self, message: str, config: Config | None = None) -> None:
         super().__init__(message)
         self.config = config
-        """The config that was called, where that is known."""
+        """The config that was called, if it is known."""
 
 
 class CallSession(LoadingSession, Protocol):
-    """Makes the calls. What is wrong with a config is a trial with a status.
+    """Makes the calls. A config that fails is a trial with a status.
 
-    A mistake of the caller's is raised, and `CallsLostError` where nothing can be called any more.
+    Errors of the caller are raised, and `CallsLostError` if nothing can be called anymore.
     """
 
     def build(self, configs: Sequence[Config]) -> Mapping[Config, Trial]:
-        """Compile all of these, at once where possible; gives those that cannot be."""
+        """Compile all of these, in parallel if possible; returns the trials of those that fail."""
 
     def add(self, config: Config) -> int | Trial:
-        """Make the first call with a config that was built; gives its number."""
+        """Make the first call with a config that was built; returns its number."""
 
 
 @dataclass(slots=True)
 class CallContext:
-    """What a study of calls works with. The caller closes the ledger."""
+    """The environment of a study of calls. The caller closes the ledger."""
 
     session: CallSession
     device: Device
@@ -59,14 +60,14 @@ class CallContext:
     ledger: Ledger
     bank: BankAccess
     toolchain: str = ""
-    """Name and version of what compiles."""
+    """Name and version of the compiler."""
     clock: Clock = time.monotonic
     tracer: Tracer = field(default_factory=Tracer)
     id: str = field(default_factory=lambda: uuid4().hex[:12])
 
 
 class CallEvaluator(RacingEvaluator):
-    """Builds what is submitted in one go, then times it batch by batch beside the best so far."""
+    """Builds all submitted candidates at once, then times them batch by batch."""
 
     def __init__(
         self,
@@ -86,19 +87,19 @@ class CallEvaluator(RacingEvaluator):
 
     @property
     def pending(self) -> int:
-        """Candidates that were submitted and have not come back."""
+        """Candidates that were submitted and not yet returned."""
         return len(self._waiting) + len(self._built)
 
     def submit(self, candidate: Candidate) -> None:
-        """Take a candidate; it is built with the next that are collected."""
+        """Accept a candidate; it is built when candidates are next collected."""
         self._waiting.append(candidate)
 
-    def collect(self, wait_s: float) -> list[Told]:
-        """Time a batch of what is built; those that do not build come back first."""
+    def collect(self, wait_s: float) -> list[CandidateTrial]:
+        """Time a batch of built candidates; those that do not build are returned first."""
         if not self._built and (failed := self._build()):
             return failed
         batch = [self._built.popleft() for _ in range(min(self._batch, len(self._built)))]
-        told: list[Told] = []
+        told: list[CandidateTrial] = []
         entered: list[LoadedCandidate] = []
         for candidate in batch:
             if (known := self.loaded.get(candidate.key)) is not None:
@@ -129,17 +130,17 @@ class CallEvaluator(RacingEvaluator):
             raise
 
     def withdraw(self) -> None:
-        """Forget those that have not come back."""
+        """Forget the candidates that were not returned."""
         self._waiting.clear()
         self._built.clear()
 
     @property
     def _batch(self) -> int:
-        """How many are timed side by side: one if they are slow, so that time limits hold."""
+        """How many are timed side by side; one if calls are slow, so that time limits hold."""
         slow = self.limits.slow_ns < self.pace_ns < float("inf")
         return 1 if slow else self.limits.batch_candidates
 
-    def _build(self) -> list[Told]:
+    def _build(self) -> list[CandidateTrial]:
         waiting, self._waiting = list(dict.fromkeys(self._waiting)), []
         with self._context.tracer.span(f"build {len(waiting)} configs", "build"):
             failed = self._context.session.build([one.config for one in waiting])
@@ -158,7 +159,7 @@ class CallEvaluator(RacingEvaluator):
         return super()._failed(candidate, status, reason)
 
     def _record_failure(self, candidate: Candidate, trial: Trial) -> None:
-        """A failure is a measurement without samples."""
+        """Record a failure: a measurement without samples."""
         context = self._context
         self._block_number += 1
         record = MeasurementRecord(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skipjack.core.nest import Access, Nest, Tensor, index
+from skipjack.core import Access, Nest, Tensor, index
 from skipjack.errors import ScheduleError
 from skipjack.solvers.cpu.nest import (
     Action,
@@ -21,8 +21,8 @@ from skipjack.solvers.cpu.nest import (
     Mark,
     Schedule,
     ScheduleSpace,
+    all_actions,
     apply,
-    family,
     is_legal,
     legal_actions,
     mark,
@@ -32,7 +32,7 @@ from skipjack.solvers.cpu.nest import (
     split,
     swap,
 )
-from skipjack.testing.nests import (
+from skipjack.testing.samples import (
     add_nest,
     bias_nest,
     conv1d_nest,
@@ -148,7 +148,7 @@ def test_actions_have_readable_texts() -> None:
 def walk(nest: Nest, rng: np.random.Generator, steps: int) -> Iterator[Schedule]:
     """Schedules along random actions, from the plain loops or from a promising schedule.
 
-    Streams have rules of their own, so every second chance to mark one is taken.
+    Streaming has rules of its own, so every second chance to mark a stream is taken.
     """
     space = ScheduleSpace(nest, lanes=4, threads=2, cache_elements=1)
     starts = [normalize([Loop(name) for name, _ in nest.loops], nest)]
@@ -175,7 +175,7 @@ def result_of(action: Action, schedule: Schedule, nest: Nest) -> Schedule | None
 @given(st.sampled_from(NESTS), st.integers(0, 2**32))
 def test_what_is_called_legal_is_what_can_be_applied(nest: Nest, seed: int) -> None:
     for schedule in walk(nest, np.random.default_rng(seed), steps=6):
-        actions = family(len(schedule.loops), FACTORS)
+        actions = all_actions(len(schedule.loops), FACTORS)
         results = [result_of(action, schedule, nest) for action in actions]
         made = [result for result in results if result is not None]
         assert all(is_legal(result, nest) and result != schedule for result in made)
@@ -189,7 +189,7 @@ def test_the_mask_of_a_fixed_family_fits_schedules_of_every_length(
     nest: Nest, seed: int, loops: int
 ) -> None:
     rules = ActionRules(nest)
-    actions = family(loops, FACTORS)
+    actions = all_actions(loops, FACTORS)
     for schedule in walk(nest, np.random.default_rng(seed), steps=6):
         legal = LegalActions(schedule, rules)
         able = [result_of(action, schedule, nest) is not None for action in actions]

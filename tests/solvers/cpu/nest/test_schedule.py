@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skipjack.core.nest import Access, Accumulator, Call, Constant, Load, Nest, Tensor
+from skipjack.core import Access, Accumulator, Call, Constant, Load, Nest, Tensor
 from skipjack.errors import ScheduleError
 from skipjack.solvers.cpu.nest import (
     Loop,
@@ -26,7 +26,7 @@ from skipjack.solvers.cpu.nest import (
     loop_range,
     normalize,
 )
-from skipjack.testing.nests import (
+from skipjack.testing.samples import (
     add_nest,
     bias_nest,
     conv1d_nest,
@@ -53,7 +53,8 @@ schedules = st.lists(loops, max_size=7).map(lambda each: Schedule(tuple(each)))
 
 
 def visited(schedule: Schedule, nest: Nest) -> Iterator[tuple[int, ...]]:
-    """Run the loops and give the indices of every iteration; none where the body gets several."""
+    """Run the loops and return the indices of every iteration, or nothing if the body gets
+    several."""
     names = [name for name, _ in nest.loops]
 
     def run(position: int, box: dict[str, tuple[int, int]]) -> Iterator[tuple[int, ...]]:
@@ -222,7 +223,7 @@ def test_partial_results_need_an_output_of_which_each_element_is_written() -> No
     nest = sum_nest(10, 100, 1)
     wider = replace(nest, output=Access(Tensor("y", (20,)), nest.output.indices))
     check(Schedule.parse("j:10/p i j"), nest)
-    assert "leaves parts of the output alone" in fault("j:10/p i j", wider)
+    assert "does not write all of its output" in fault("j:10/p i j", wider)
 
 
 def test_partial_results_go_through_an_epilogue_that_reads_nothing() -> None:

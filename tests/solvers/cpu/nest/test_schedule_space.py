@@ -1,4 +1,5 @@
-"""The space of schedules: all that it gives is in it, and it starts with what one would expect."""
+"""The space of schedules: everything that it proposes is in it, and its first proposals are
+good."""
 
 from __future__ import annotations
 
@@ -9,9 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skipjack.core.config import Config
-from skipjack.core.nest import Nest
-from skipjack.core.space import Promising, Recombining, Space
+from skipjack.core import Config, Nest, Promising, Recombining, Space
 from skipjack.errors import SpaceError
 from skipjack.solvers.cpu.nest import (
     Mark,
@@ -20,7 +19,7 @@ from skipjack.solvers.cpu.nest import (
     accumulator_vectors,
     unrolled_copies,
 )
-from skipjack.testing.nests import (
+from skipjack.testing.samples import (
     add_nest,
     bias_nest,
     conv1d_nest,

@@ -1,4 +1,4 @@
-"""How threads share a schedule out: balanced, legal, and in long pieces."""
+"""How threads share out a schedule: balanced, legal, and in long parts."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skipjack.core.nest import Nest
+from skipjack.core import Nest
 from skipjack.solvers.cpu.nest import Mark, Schedule, ScheduleSpace, is_legal, ranges, shared_out
-from skipjack.testing import nests
+from skipjack.testing import samples
 
 
 def forms(text: str, nest: Nest, threads: int = 2) -> list[str]:
@@ -17,38 +17,38 @@ def forms(text: str, nest: Nest, threads: int = 2) -> list[str]:
 
 
 def test_a_long_outermost_loop_is_shared_out_as_it_is() -> None:
-    assert forms("i:64 i/v", nests.add_nest(10_000)) == ["i:64/p i/v"]
-    assert forms("i j:16 j/v", nests.bias_nest(100, 64)) == ["i/p j:16 j/v"]
+    assert forms("i:64 i/v", samples.add_nest(10_000)) == ["i:64/p i/v"]
+    assert forms("i j:16 j/v", samples.bias_nest(100, 64)) == ["i/p j:16 j/v"]
 
 
 def test_three_rows_on_two_threads_are_cut_into_halves() -> None:
-    found = forms("i j:16 j/v", nests.bias_nest(3, 10_000))
+    found = forms("i j:16 j/v", samples.bias_nest(3, 10_000))
     assert found[0] == "j:5008/p i j:16 j/v"
 
 
 def test_a_whole_sum_is_cut_into_pieces_with_partial_results() -> None:
-    assert forms("i:64 i:16/a i/v", nests.mean_nest(8192)) == ["i:4096/p i:64 i:16/a i/v"]
+    assert forms("i:64 i:16/a i/v", samples.mean_nest(8192)) == ["i:4096/p i:64 i:16/a i/v"]
 
 
 def test_a_sum_of_rows_is_cut_along_long_rows_and_across_short_ones() -> None:
-    assert forms("i:4 j:64 i/u j/v", nests.sum_nest(4096, 4096, 0))[0].startswith("j:2048/p ")
-    assert forms("i:4 j:64 i/u j/v", nests.sum_nest(4096, 128, 0))[0].startswith("i:2048/p ")
+    assert forms("i:4 j:64 i/u j/v", samples.sum_nest(4096, 4096, 0))[0].startswith("j:2048/p ")
+    assert forms("i:4 j:64 i/u j/v", samples.sum_nest(4096, 128, 0))[0].startswith("i:2048/p ")
 
 
 @pytest.mark.parametrize("threads", [0, 1])
 def test_one_thread_shares_nothing(threads: int) -> None:
-    assert forms("i:64 i/v", nests.add_nest(10_000), threads) == []
+    assert forms("i:64 i/v", samples.add_nest(10_000), threads) == []
 
 
 NESTS = st.sampled_from(
     (
-        nests.matmul_nest(30, 50, 70),
-        nests.bias_nest(3, 500),
-        nests.sum_nest(50, 60, 0),
-        nests.sum_nest(3, 600, 1),
-        nests.outer_sum_nest(4, 5, 600),
-        nests.mean_nest(5000),
-        nests.add_nest(3000),
+        samples.matmul_nest(30, 50, 70),
+        samples.bias_nest(3, 500),
+        samples.sum_nest(50, 60, 0),
+        samples.sum_nest(3, 600, 1),
+        samples.outer_sum_nest(4, 5, 600),
+        samples.mean_nest(5000),
+        samples.add_nest(3000),
     )
 )
 

@@ -1,8 +1,8 @@
-"""User databases of MIOpen, which it reads before its own: what its own jobs found, merged in.
+"""User databases of MIOpen, which take precedence over its own: results of its jobs are merged.
 
-A build of MIOpen reads the user files that are named after it, and of a key in a user find-db it
-does not look into the system's. So they get results of MIOpen's own solvers alone, each under the
-name of the build that found it, or all under one that is asked for.
+A build of MIOpen reads the user files that are named after it, and for a key in a user find-db it
+ignores the system's find-db. So only results of MIOpen's own solvers are written, under the name of
+the build that found them, or under the name of a given build.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from skipjack.core.device import parse_device_name
+from skipjack.core import parse_device_name
 from skipjack.errors import UsageError
 from skipjack.fleet.release import formats
-from skipjack.fleet.release.export.manifest import FileNote, Origin, digest_of
-from skipjack.fleet.release.export.publishing import Exported
-from skipjack.fleet.release.export.staging import Staging, staged
+from skipjack.fleet.release.export.manifest import ExportOrigin, FileNote, digest_of
+from skipjack.fleet.release.export.publication import ExportResult, Staging, staged
 from skipjack.fleet.release.formats import (
     MIOPEN,
     Contents,
     FindOptions,
+    MergeRule,
     PerfOptions,
     ReleaseFile,
+    merge,
 )
-from skipjack.fleet.release.promote.merging import Rule, merge
 from skipjack.fleet.release.results import found_in, tuned_in
 from skipjack.fleet.store import JobVerdict
 from skipjack.interop.miopen import DbName, db_name
@@ -36,63 +36,63 @@ from skipjack.reading import numbered
 from skipjack.storage import atomic_write, timestamp, utc_now
 
 if TYPE_CHECKING:
-    from skipjack.fleet.store_protocols import LabelResults
+    from skipjack.fleet.labels import LabelResults
 
 _BUILD = re.compile(r"\d+[._]\d+[._]\d+(?:[._][\w.+-]+)?", re.ASCII)
 _WHERE = (
-    "the name of a .ufdb.txt or .udb.txt in ~/.config/miopen says it, or MIOPEN_VERSION_* in "
+    "see the name of a .ufdb.txt or .udb.txt in ~/.config/miopen, or MIOPEN_VERSION_* in "
     "miopen/version.h"
 )
 
 
 class MiopenBuild(NamedTuple):
-    """Which MIOpen it was, as its user files are named."""
+    """A build of MIOpen, as in the names of its user files."""
 
     version: str
-    """``3_3_0_a85ca8a54-dirty``: the version and what the build was made of."""
+    """``3_3_0_a85ca8a54-dirty``: the version and the commit of the build."""
     features: str = ""
-    """Of the device, where they are not the usual ones."""
+    """Features of the device that differ from the default."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserExport:
-    """What is to be merged into the user files of a directory."""
+    """Options of a merge into the user files of a directory."""
 
     kind: Literal["find", "perf"]
     output: Path
     label: str
     device: str | None = None
     build: str | None = None
-    """None: that of the jobs."""
+    """None uses the builds of the jobs."""
     top: int | None = None
     backend: str = "HIP"
     sqlite: bool = False
 
 
 def build_name(text: str) -> str:
-    """A build as in names of files; MIOpen's log writes it with dots, as ``3.3.0.a85ca8a54``."""
+    """A build in the form of file names; MIOpen's log has ``3.3.0.a85ca8a54``, with dots."""
     if not _BUILD.fullmatch(text):
         raise UsageError(
-            f"{text!r} is no build of MIOpen; write one like 3_3_0_a85ca8a54: {_WHERE}"
+            f"{text!r} is not a build of MIOpen; write one like 3_3_0_a85ca8a54: {_WHERE}"
         )
     return "_".join(re.split(r"[._]", text, maxsplit=3))
 
 
-def export_user_databases(request: UserExport, results: LabelResults) -> Exported:
-    """Merge what jobs of MIOpen found into user files; all of them, or nothing is changed."""
-    asked = build_name(request.build) if request.build else None
+def export_user_databases(request: UserExport, results: LabelResults) -> ExportResult:
+    """Merge results of MIOpen's jobs into user files; changes all of them or none."""
+    requested = build_name(request.build) if request.build else None
     verdicts = [
         one for one in results.verdicts(request.label, request.device) if "miopen" in one.result
     ]
     parts = [
-        (build, _contents(request, list(_of_build(verdicts, build, asked))))
-        for build in _builds(request, verdicts, asked)
+        (build, _contents(request, list(_of_build(verdicts, build, requested))))
+        for build in _builds(request, verdicts, requested)
     ]
     contents = [part for _, part in parts if part.files]
     if not contents:
         raise UsageError(
-            f"label {request.label} has nothing that MIOpen itself found, and MIOpen has no other "
-            f"solvers than its own: skipjack load -l {request.label} --solver miopen lets it search"
+            f"label {request.label} has no results of MIOpen's own solvers, which are the only "
+            f"ones it can use; skipjack load -l {request.label} --solver miopen makes jobs for them"
         )
     remarks = [remark for part in contents for remark in part.remarks]
     notes: list[FileNote] = []
@@ -103,40 +103,40 @@ def export_user_databases(request: UserExport, results: LabelResults) -> Exporte
                 notes.append(note)
                 remarks.append(remark)
     for note in notes:
-        _tell_of(request.output / note.name)
+        _notify_miopen(request.output / note.name)
     counts: Counter[str] = Counter()
     for part in contents:
         counts.update(part.counts)
     whole = replace(contents[0], files=(), counts=dict(counts))
-    return Exported(request.output, whole, tuple(notes), tuple(remarks))
+    return ExportResult(request.output, whole, tuple(notes), tuple(remarks))
 
 
 def _builds(
-    request: UserExport, verdicts: Sequence[JobVerdict], asked: str | None
+    request: UserExport, verdicts: Sequence[JobVerdict], requested: str | None
 ) -> list[MiopenBuild]:
     found = {_build_of(verdict.result) for verdict in verdicts}
-    if asked is not None:
-        return sorted({MiopenBuild(asked, build.features) for build in found})
+    if requested is not None:
+        return sorted({MiopenBuild(requested, build.features) for build in found})
     if any(not build.version for build in found):
         raise UsageError(
-            f"jobs of label {request.label} do not say which build of MIOpen they ran; give it "
-            f"with --build, as 3_3_0_a85ca8a54: {_WHERE}"
+            f"jobs of label {request.label} do not record their build of MIOpen; give it "
+            f"with --build, such as 3_3_0_a85ca8a54: {_WHERE}"
         )
     return sorted(found)
 
 
 def _build_of(result: Any) -> MiopenBuild:
-    said = result.get("miopen", {})
-    return MiopenBuild(str(said.get("version") or ""), str(said.get("features") or ""))
+    miopen = result.get("miopen", {})
+    return MiopenBuild(str(miopen.get("version") or ""), str(miopen.get("features") or ""))
 
 
 def _of_build(
-    verdicts: Iterable[JobVerdict], build: MiopenBuild, asked: str | None
+    verdicts: Iterable[JobVerdict], build: MiopenBuild, requested: str | None
 ) -> Iterator[JobVerdict]:
-    """What jobs of one build of MIOpen say, or of any if the name of the build was asked for."""
+    """Results of jobs of one build of MIOpen, or of any build if one was requested."""
     for verdict in verdicts:
         found = _build_of(verdict.result)
-        if MiopenBuild(asked or found.version, found.features) == build:
+        if MiopenBuild(requested or found.version, found.features) == build:
             yield verdict
 
 
@@ -150,27 +150,27 @@ def _contents(request: UserExport, verdicts: Sequence[JobVerdict]) -> Contents:
 def _merged(
     staging: Staging, request: UserExport, build: MiopenBuild, contents: Contents, file: ReleaseFile
 ) -> tuple[FileNote, str]:
-    """The user file of a device with what is new in it, made beside its place."""
+    """Create the merged user file of a device in the staging folder."""
     name = _file_name(request, build, file.device)
     path, new = staging.path(name), staging.folder / f"new.{name}"
     there = request.output / name
     file.write(new, file.device)
-    counts = merge(there if there.is_file() else None, new, path, Rule.KEEP_SOLVERS)
+    counts = merge(there if there.is_file() else None, new, path, MergeRule.KEEP_SOLVERS)
     note = FileNote(
         *(name, contents.kind, contents.format, file.device, digest_of(path), path.stat().st_size),
         counts=file.counts,
-        origin=Origin(request.label, toolchains=file.toolchains),
+        origin=ExportOrigin(request.label, toolchains=file.toolchains),
         date=timestamp(utc_now()),
     )
     remark = (
         f"{name}: {numbered(counts.added, 'record')} new, {counts.changed} changed, "
-        f"{counts.unchanged} the same, {counts.kept} of others kept"
+        f"{counts.unchanged} unchanged, {counts.kept} others kept"
     )
     return note, remark
 
 
 _SCHEMA = "1.1.0"
-"""Of a perf-db in SQLite, whose name says that and no build."""
+"""The schema of a perf-db in SQLite, whose name has it in place of a build."""
 
 
 def _file_name(request: UserExport, build: MiopenBuild, device: str) -> str:
@@ -182,12 +182,12 @@ def _file_name(request: UserExport, build: MiopenBuild, device: str) -> str:
     return db_name(DbName(request.kind, arch, units, request.backend, *build))
 
 
-def _tell_of(path: Path, clock: Callable[[], int] = time.monotonic_ns) -> None:
-    """Let processes of MIOpen that run know that a file has changed.
+def _notify_miopen(path: Path, clock: Callable[[], int] = time.monotonic_ns) -> None:
+    """Notify running processes of MIOpen that a file has changed.
 
-    They read it again if the file beside it holds a later time of the clock that runs since the
-    machine was started. Where MIOpen has not made that file, none is made: on another machine, with
-    another clock, it would have MIOpen read the database again at every look-up.
+    They read it again if its ``.time`` file contains a later time of the monotonic clock. If MIOpen
+    has not created this file, it is not created: on another machine, with another clock, it would
+    make MIOpen read the database again at every lookup.
     """
     beside = path.with_name(f"{path.name}.time")
     if beside.is_file():

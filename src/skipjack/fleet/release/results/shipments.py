@@ -1,4 +1,4 @@
-"""The kernels that a label ships, by device; code is fetched when it is written."""
+"""The kernels of a label by device; their code is loaded when it is written."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from skipjack.bank.kernel_db import KernelRecord
+from skipjack.bank import KernelRecord
 from skipjack.errors import UsageError
-from skipjack.fleet.shipping import artifact, winning
+from skipjack.fleet.labels import artifact, winning
 from skipjack.reading import numbered
 
 if TYPE_CHECKING:
-    from skipjack.fleet.store_protocols import LabelResults
+    from skipjack.fleet.labels import LabelResults
 
 
 @dataclass(frozen=True, slots=True)
-class Harvested:
+class MiopenKernel:
     """A kernel that MIOpen compiled."""
 
     name: str
@@ -27,28 +27,28 @@ class Harvested:
 
 @dataclass(slots=True)
 class Shipment:
-    """The kernels of a device; code is fetched when it is written."""
+    """The kernels of a device; their code is loaded when it is written."""
 
     kernels: list[KernelRecord] = field(default_factory=list)
-    harvested: dict[tuple[str, str], Harvested] = field(default_factory=dict)
+    harvested: dict[tuple[str, str], MiopenKernel] = field(default_factory=dict)
     toolchains: set[str] = field(default_factory=set)
     outdated: list[str] = field(default_factory=list)
-    """Problems of which another kernel was packed than the one that wins now."""
+    """Problems whose packed kernel is no longer the fastest."""
 
 
 Fetch = Callable[[str, str], bytes]
-"""The code with a digest, and of what it is."""
+"""Maps the digest of code, and its problem or name, to the code."""
 
 
 def kernels_in_label(
     results: LabelResults, label: str, device: str | None = None
 ) -> dict[str, Shipment]:
-    """What a label ships, by device."""
+    """The kernels of a label, by device."""
     shipments: dict[str, Shipment] = {}
     for verdict in results.verdicts(label, device):
         for kernel in verdict.result.get("miopen", {}).get("kernels", ()):
             shipment = shipments.setdefault(verdict.device, Shipment())
-            one = _harvested(kernel)
+            one = _miopen_kernel(kernel)
             shipment.harvested[one.name, one.args] = one
             shipment.toolchains.update(filter(None, [verdict.toolchain]))
     try:
@@ -66,21 +66,21 @@ def kernels_in_label(
     return shipments
 
 
-def _harvested(kernel: Mapping[str, Any]) -> Harvested:
-    return Harvested(str(kernel["name"]), str(kernel["args"]), str(kernel["digest"]))
+def _miopen_kernel(kernel: Mapping[str, Any]) -> MiopenKernel:
+    return MiopenKernel(str(kernel["name"]), str(kernel["args"]), str(kernel["digest"]))
 
 
 def fetching(results: LabelResults, label: str) -> Fetch:
-    """Code of a label's store."""
+    """Fetches code from the store of a label."""
     return partial(artifact, results, label)
 
 
 def outdated_remarks(shipments: Mapping[str, Shipment]) -> Iterator[str]:
-    """What to say of kernels that were packed before another one won."""
+    """Remarks about packed kernels that are no longer the fastest."""
     outdated = [problem for one in shipments.values() for problem in one.outdated]
     if outdated:
         yield (
-            f"{numbered(len(outdated), 'packed kernel')} not taken, as another one wins by now "
-            f"(first: {outdated[0]}); the build that its job left ships if there is one, and "
+            f"{numbered(len(outdated), 'packed kernel')} not used, as another kernel is faster now "
+            f"(first: {outdated[0]}); the build of its job is used instead, if it exists; "
             "skipjack run --kernel-cache packs it"
         )

@@ -1,1 +1,8 @@
-"""How jobs get to workers and results back: leases, claims, supplies, settlements, bundles."""
+"""How jobs reach workers and results come back: leases, claims, bundles."""
+
+__all__ = [
+    "coordinator_leases",
+    "leases",
+    "prior_results",
+    "task_inputs",
+]

@@ -1,4 +1,4 @@
-"""The queue of jobs as coordinators use it: leases, claims, settlements."""
+"""The queue of jobs for coordinators: leases, claims and results."""
 
 from __future__ import annotations
 
@@ -8,72 +8,76 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
-from skipjack.fleet.exchange import Ask, Exchanged
-from skipjack.fleet.records import Settlement
-from skipjack.fleet.states import Inapplicable, Stage
-from skipjack.fleet.store.claims import claims, leases, precedents, settling
-from skipjack.fleet.store.jobs import counting, stories
-from skipjack.fleet.store.machines import devices, machines
-from skipjack.fleet.store.sql.database import StoreDatabase
+from skipjack.fleet.model import ClaimResult, Inapplicable, JobStage, QueueReply, StageRequest
+from skipjack.fleet.store.catalog import devices, machines
+from skipjack.fleet.store.claims import claims, coordinator_leases, finished_claims, prior_results
+from skipjack.fleet.store.jobs import job_counts, job_history
+from skipjack.fleet.store.sql.transactions import StoreDatabase
 
 if TYPE_CHECKING:
-    from skipjack.fleet.engine import Host, RunningLog
-    from skipjack.fleet.records import Claim, JobKind, Machine, Want
-    from skipjack.fleet.states import State
-    from skipjack.fleet.task import Task
+    from skipjack.fleet.model import (
+        Claim,
+        Host,
+        JobKind,
+        JobState,
+        Machine,
+        RunningLog,
+        Task,
+        WorkRequest,
+    )
     from skipjack.processes import ProcessIdentity
 
 
 class Queue:
-    """Hands out jobs and takes back what came of them; a `fleet.store_protocols.JobQueue`."""
+    """The `JobQueue` of an SQL database: it gives jobs to owners and stores their results."""
 
     def __init__(self, database: StoreDatabase, key: Callable[[], bytes]) -> None:
         self._database, self._key = database, key
 
     # owners and their leases
 
-    def sign_in(self, process: ProcessIdentity, lease_s: float) -> str:
-        """Become an owner of jobs for as long as the lease is renewed; gives the owner's id."""
-        self._key()  # a machine with another key finds out now
-        return self._database.transaction(leases.sign_in, process, lease_s)
+    def start_lease(self, process: ProcessIdentity, lease_s: float) -> str:
+        """Start a lease, which must be renewed; returns the owner's id."""
+        self._key()  # refuses a machine with another key
+        return self._database.transaction(coordinator_leases.start_lease, process, lease_s)
 
     def renew(self, owner: str) -> dict[int, int] | None:
-        """Prolong the lease; jobs that are still ours, with their attempts; None if it was lost."""
-        return self._database.transaction(leases.renew, owner)
+        """Renew the lease; jobs that are still ours with their attempts, None if it was lost."""
+        return self._database.transaction(coordinator_leases.renew, owner)
 
-    def sign_out(self, owner: str, reason: str) -> int:
-        """Give all jobs back and stop being an owner; gives how many jobs there were."""
-        return self._database.transaction(leases.sign_out, owner, reason)
+    def end_lease(self, owner: str, reason: str) -> int:
+        """Give all jobs back and end the lease; returns the number of jobs."""
+        return self._database.transaction(coordinator_leases.end_lease, owner, reason)
 
     def release(self, owner: str, jobs: Iterable[int], reason: str) -> int:
-        """Give back jobs that nobody works on; gives how many there were."""
-        return self._database.transaction(leases.release, owner, list(jobs), reason)
+        """Give back jobs that are not worked on; returns their number."""
+        return self._database.transaction(coordinator_leases.release, owner, list(jobs), reason)
 
     def others(self, owner: str) -> int:
-        """How many coordinators besides this one are alive."""
-        return self._database.read(leases.others, owner)
+        """Number of other coordinators that are alive."""
+        return self._database.read(coordinator_leases.others, owner)
 
     def sweep(self) -> int:
-        """Free the jobs of owners whose lease has expired or whose process died on this machine."""
-        return self._database.transaction(leases.sweep)
+        """Free the jobs of owners with an expired lease, and of dead processes of this machine."""
+        return self._database.transaction(coordinator_leases.sweep)
 
     # machines that work
 
     def register(self, host: Host, engine: str, *, evaluates: bool = True) -> Machine:
-        """Note a machine as an engine found it, its devices, and whether they are measured on."""
+        """Register a machine with its devices, and whether jobs are evaluated on them."""
         return self._database.transaction(machines.register, host, engine, evaluates=evaluates)
 
     def seen(self, names: Sequence[str]) -> list[Machine]:
-        """Note that machines are still as they were registered; gives them as they stand."""
+        """Note that registered machines are unchanged; returns their current records."""
         return self._database.transaction(machines.seen, names)
 
     # jobs
 
     def live(
         self, label: str | None = None, kind: JobKind | None = None, devices: Sequence[str] = ()
-    ) -> dict[State, int]:
-        """The number of jobs in each state, of one kind or of all, for some devices or for all."""
-        return self._database.read(counting.live, label, kind, devices)
+    ) -> dict[JobState, int]:
+        """The number of jobs in each state, of one kind or all, for some devices or all."""
+        return self._database.read(job_counts.live, label, kind, devices)
 
     def built_for(self, label: str) -> dict[str, bool]:
         """Devices that jobs of a label are built for, and whether a real one was ever seen."""
@@ -82,79 +86,87 @@ class Queue:
     def claim(
         self,
         owner: str,
-        stage: Stage,
-        wants: Sequence[Want],
+        stage: JobStage,
+        requests: Sequence[WorkRequest],
         *,
         label: str | None = None,
         kind: JobKind | None = None,
         only: Sequence[str] = (),
     ) -> list[tuple[Claim, Task]]:
-        """Take waiting jobs for workers: those of higher priority and fewer failures first.
+        """Claim waiting jobs for workers: those with higher priority and fewer failures first.
 
-        Of one label, of one kind, and `only` for devices of these names, where they are given.
+        `label`, `kind` and `only` (names of devices) restrict the jobs.
         """
-        ask = Ask(stage, tuple(wants))
-        return list(self.exchange(owner, (), [ask], label=label, kind=kind, only=only).claimed)
+        stage_request = StageRequest(stage, tuple(requests))
+        return list(
+            self.finish_and_claim(
+                owner, (), [stage_request], label=label, kind=kind, only=only
+            ).claimed
+        )
 
-    def settle(self, owner: str, settlements: Sequence[Settlement]) -> list[Claim]:
-        """Write down what came of claims; gives those that were lost, which are left out."""
-        return self._database.transaction(settling.settle, owner, settlements, key=self._key())
+    def finish(self, owner: str, claim_results: Sequence[ClaimResult]) -> list[Claim]:
+        """Store results of claims; returns lost claims, whose results are not stored."""
+        return self._database.transaction(
+            finished_claims.finish, owner, claim_results, key=self._key()
+        )
 
-    def exchange(
+    def finish_and_claim(
         self,
         owner: str,
-        settlements: Sequence[Settlement],
-        asks: Sequence[Ask],
+        claim_results: Sequence[ClaimResult],
+        stage_requests: Sequence[StageRequest],
         *,
         label: str | None = None,
         kind: JobKind | None = None,
         only: Sequence[str] = (),
-    ) -> Exchanged:
-        """`settle`, then `claim` for each stage that is asked for, in one transaction.
+    ) -> QueueReply:
+        """Store results, then claim jobs for each requested stage, in one transaction.
 
-        Claims that begin with what other jobs found out are told it afterwards.
+        Prior results for these jobs are read afterwards.
         """
-        key = self._key()  # before the transaction: agreeing on it is one of its own
-        # Evaluators first: the first one decides which device of a name a label is for.
-        ordered = sorted(asks, key=lambda ask: ask.stage is Stage.BUILD)
+        key = self._key()  # before the transaction: the check of the key has its own
+        # Evaluators first: the first one decides between devices of one name.
+        ordered = sorted(
+            stage_requests, key=lambda stage_request: stage_request.stage is JobStage.BUILD
+        )
 
-        def both(connection: Connection, given: Sequence[Settlement]) -> Exchanged:
-            refused = settling.settle(connection, owner, given, key=key)
+        def both(connection: Connection, given: Sequence[ClaimResult]) -> QueueReply:
+            refused = finished_claims.finish(connection, owner, given, key=key)
             claimed: list[tuple[Claim, Task]] = []
-            for ask in ordered:
+            for stage_request in ordered:
                 claimed += claims.claim(
-                    *(connection, owner, ask.stage, ask.wants, label),
+                    *(connection, owner, stage_request.stage, stage_request.requests, label),
                     key=key,
                     kind=kind,
                     only=only,
                 )
-            return Exchanged(tuple(refused), tuple(claimed))
+            return QueueReply(tuple(refused), tuple(claimed))
 
         refused: tuple[Claim, ...] = ()
         for _ in range(claims.TIMES_AT_ONCE):
             done = self._database.transaction_once(
-                partial(both, given=settlements),
+                partial(both, given=claim_results),
                 committed=lambda connection, done: claims.holds(connection, owner, done.claimed),
             )
             refused += done.refused
             informed = self._informed(owner, done.claimed)
             if informed or not done.claimed:
-                return Exchanged(refused, tuple(informed))
-            settlements = ()  # all that was claimed came to an end: there may be more
-        return Exchanged(refused, ())
+                return QueueReply(refused, tuple(informed))
+            claim_results = ()  # all claimed jobs ended: there may be more
+        return QueueReply(refused, ())
 
     def _informed(
         self, owner: str, claimed: Sequence[tuple[Claim, Task]]
     ) -> Sequence[tuple[Claim, Task]]:
-        """Claims with what other jobs found out; those for which that is nothing are settled."""
-        if not any(precedents.begins_with(task) for _, task in claimed):
+        """Claims with prior results; jobs that cannot be done without them end."""
+        if not any(prior_results.needs_prior_results(task) for _, task in claimed):
             return claimed
-        told = self._database.read(precedents.informed, claimed)
-        ended = [Settlement(claim, one) for claim, one in told if isinstance(one, Inapplicable)]
+        told = self._database.read(prior_results.with_prior_results, claimed)
+        ended = [ClaimResult(claim, one) for claim, one in told if isinstance(one, Inapplicable)]
         if ended:
-            self.settle(owner, ended)
+            self.finish(owner, ended)
         return [(claim, one) for claim, one in told if not isinstance(one, Inapplicable)]
 
-    def note_logs(self, owner: str, said: Sequence[RunningLog]) -> int:
-        """Keep what workers have said so far of jobs that the owner holds; how many those were."""
-        return self._database.transaction(stories.note_logs, owner, said)
+    def store_logs(self, owner: str, logs: Sequence[RunningLog]) -> int:
+        """Store the logs so far of jobs that the owner holds; returns their number."""
+        return self._database.transaction(job_history.store_logs, owner, logs)

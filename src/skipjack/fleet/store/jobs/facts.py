@@ -1,4 +1,4 @@
-"""What rounds found out: rows of the ledger's tables, written and read as the ledger has them."""
+"""Facts of rounds: rows of the ledger's tables, stored in tables with the same columns."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, select
 
-from skipjack.fleet.store.jobs.transitions import readable
+from skipjack.fleet.store.jobs.transitions import storable_text
 from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.schema.ledger_tables import TABLES
+from skipjack.fleet.store.sql.column_types import parse_stored
 from skipjack.fleet.store.sql.dialect import Dialect, dialect_of
 from skipjack.fleet.store.sql.statements import chunks, found, insert_long_rows
-from skipjack.fleet.store.sql.stored_json import stored
 from skipjack.ledger import Facts, columns_of, write_facts
 
 RoundKey = tuple[int, int, str]
-"""A job, a round of its present epoch, and a stage."""
+"""A job, a round of its current epoch, and a stage."""
 
 
 def counted(facts: Facts) -> str:
-    """How many rows there are of each table, as a round says it."""
+    """The number of rows of each table, as JSON for a round."""
     return json.dumps({table: len(rows) for table, rows in facts.items() if rows})
 
 
 def write(connection: Connection, rounds: Iterable[tuple[Mapping[str, Any], Facts]]) -> None:
-    """Insert what rounds found out, whose own rows are there: one statement for each table."""
+    """Insert facts of rounds, whose own rows exist: one statement for each table."""
     new: dict[str, list[dict[str, Any]]] = {}
     for done, facts in rounds:
         for table, rows in facts.items():
@@ -51,19 +51,19 @@ def write(connection: Connection, rounds: Iterable[tuple[Mapping[str, Any], Fact
 def _stored(value: Any, default: str | None) -> Any:
     if value is None:
         return default
-    return readable(value) if type(value) is str and "\0" in value else value
+    return storable_text(value) if type(value) is str and "\0" in value else value
 
 
 def read(
     connection: Connection, rounds: Sequence[tuple[int, int, str, str]]
 ) -> dict[RoundKey, Facts]:
-    """What rounds of present epochs found out; those that found out nothing are left out.
+    """The facts of rounds of current epochs; rounds without facts are left out.
 
-    Of each its job, round, stage and how many rows it has.
+    A round is given by its job, number, stage, and the numbers of its rows.
     """
     jobs: dict[str, set[int]] = {}
     for job, _, _, counts in rounds:
-        for name in stored(counts):
+        for name in parse_stored(counts):
             jobs.setdefault(name, set()).add(job)
     facts: dict[RoundKey, dict[str, list[dict[str, Any]]]] = {}
     for name in TABLES:
@@ -80,7 +80,7 @@ def read(
 def texts(
     connection: Connection, rounds: Sequence[tuple[int, int, str, str]]
 ) -> dict[RoundKey, str]:
-    """Likewise, in the form in which facts travel."""
+    """The facts of rounds as text, as in tasks and outcomes."""
     return {key: write_facts(rows) for key, rows in read(connection, rounds).items()}
 
 

@@ -1,4 +1,4 @@
-"""Jobs: how they are added, and what people and the bank read of them."""
+"""Jobs: how they are added, and what users, releases and the bank read of them."""
 
 from __future__ import annotations
 
@@ -6,39 +6,40 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, select
+from sqlalchemy import Connection, Select, and_, or_, select
 
-from skipjack.core.device import Device
+from skipjack.core import Device
 from skipjack.errors import UsageError
-from skipjack.fleet.records import Job, JobKind, Label, Plan
-from skipjack.fleet.states import State
-from skipjack.fleet.store.jobs.labels import add_label, id_of, unknown
+from skipjack.fleet.model import Job, JobKind, JobPlan, JobState, Label
+from skipjack.fleet.store.catalog import devices
+from skipjack.fleet.store.catalog.devices import stopped_from_the_start
+from skipjack.fleet.store.catalog.labels import add_label, id_of, unknown_name
 from skipjack.fleet.store.jobs.problems import digest_of, ids_of
-from skipjack.fleet.store.jobs.transitions import JobRow, standing
-from skipjack.fleet.store.machines import devices
-from skipjack.fleet.store.machines.devices import stopped_from_the_start
+from skipjack.fleet.store.jobs.transitions import JobRow, job_status
 from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.sql import clock, statements
-from skipjack.fleet.store.sql.clock import spelled
-from skipjack.fleet.store.sql.stored_json import stored
+from skipjack.fleet.store.sql.clock import iso_time
+from skipjack.fleet.store.sql.column_types import parse_stored
 
-_PAGE = 100
-"""Jobs whose facts are held in memory at once."""
+# Jobs: adding them, listing them, and reading their results.
+
+_JOBS_PER_PAGE = 100
+"""Jobs whose facts are in memory at the same time."""
 _LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class AddedJobs:
-    """What came of adding jobs."""
+    """The result of adding jobs."""
 
     added: int = 0
     known: int = 0
-    """The label had a job for this problem, device and solver; it stays as it is."""
+    """Jobs that the label had already; they are unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """An evaluated job with all that was found out, in order."""
+    """An evaluated job with its facts, in order."""
 
     job: Job
     facts: list[str]
@@ -47,16 +48,16 @@ class JobResult:
 def add_jobs(
     connection: Connection,
     label: Label,
-    plans: Iterable[Plan],
+    plans: Iterable[JobPlan],
     *,
     priority: int = 0,
     epoch: int = 0,
     chosen: Mapping[str, Device] | None = None,
 ) -> AddedJobs:
-    """Add the jobs that the label does not have yet; the label is made if need be.
+    """Add the jobs that the label does not have yet; the label is created if necessary.
 
-    `chosen` says which device is meant where several have one name. A job that begins with a later
-    epoch counts as one that was started over.
+    `chosen` has the real device of names that several devices have. A job with an `epoch` above 0
+    counts as one that was started over.
     """
     label_id = add_label(connection, label)
     now = clock.read(connection)
@@ -77,7 +78,7 @@ def add_jobs(
     return AddedJobs(added, known)
 
 
-def _problem_ids(connection: Connection, plans: Sequence[Plan]) -> dict[str, int]:
+def _problem_ids(connection: Connection, plans: Sequence[JobPlan]) -> dict[str, int]:
     digests = {plan.problem: digest_of(plan.problem) for plan in plans}
     found = ids_of(connection, digests.values())
     missing = sorted(key for key, digest in digests.items() if digest not in found)
@@ -87,12 +88,12 @@ def _problem_ids(connection: Connection, plans: Sequence[Plan]) -> dict[str, int
     return {key: found[digest] for key, digest in digests.items()}
 
 
-def _plan_row(plan: Plan, problem: int) -> dict[str, Any]:
+def _plan_row(plan: JobPlan, problem: int) -> dict[str, Any]:
     for what, number in (("budget", plan.budget), ("round", plan.round)):
         if not 0 < number <= _LARGEST:
-            raise UsageError(f"the {what} of a job is from 1 to {_LARGEST}, {number} is not")
+            raise UsageError(f"the {what} of a job is {number}; give a number from 1 to {_LARGEST}")
     if not 0 <= plan.seed <= _LARGEST:
-        raise UsageError(f"the seed of a job is from 0 to {_LARGEST}, {plan.seed} is not")
+        raise UsageError(f"the seed of a job is {plan.seed}; give a number from 0 to {_LARGEST}")
     return {
         "problem": problem,
         "device": plan.device,
@@ -107,8 +108,8 @@ def _plan_row(plan: Plan, problem: int) -> dict[str, Any]:
     }
 
 
-def plans_of(connection: Connection, label: str) -> list[Plan]:
-    """What the label's jobs are to find out, for another label to do likewise."""
+def plans_of(connection: Connection, label: str) -> list[JobPlan]:
+    """The plans of the label's jobs, to copy them to another label."""
     columns = tables.jobs.c
     found = connection.execute(
         select(tables.jobs, tables.problems.c.key.label("problem_key"))
@@ -122,21 +123,21 @@ def plans_of(connection: Connection, label: str) -> list[Plan]:
 def stale(
     connection: Connection, device: Device, toolchain: str, problem_ids: Iterable[int]
 ) -> set[int]:
-    """Those that were never evaluated on such a device, or only by another toolchain."""
+    """Problems that were never evaluated on such a device, or only with another toolchain."""
     job, of = tables.jobs.c, tables.label_devices.c
     alike = select(of.label).where(of.device == device.name, of.class_key == device.class_key)
     here = and_(job.device == device.name, job.label.in_(alike))
-    today = and_(job.state == State.EVALUATED, job.toolchain == toolchain, here)
+    today = and_(job.state == JobState.EVALUATED, job.toolchain == toolchain, here)
     found = select(job.problem).distinct().where(today, job.kind == str(JobKind.TUNE))
     return set(problem_ids).difference(connection.execute(found).scalars())
 
 
 def job(connection: Connection, id: int) -> Job:
-    """The job of this number; `UsageError` if there is none."""
-    possible = 0 < id < 2**63  # larger ones are refused by drivers
+    """The job with this number; `UsageError` if there is none."""
+    possible = 0 < id < 2**63  # drivers refuse larger numbers
     row = connection.execute(_jobs().where(tables.jobs.c.id == id)).first() if possible else None
     if row is None:
-        raise UsageError(f"there is no job {id}; skipjack status shows what there is")
+        raise UsageError(f"there is no job {id}; skipjack status lists the jobs")
     return _job(row, devices.names_by_class(connection))
 
 
@@ -144,11 +145,11 @@ def jobs(
     connection: Connection,
     *,
     label: str | None = None,
-    state: State | None = None,
+    state: JobState | None = None,
     device: str | None = None,
     limit: int | None = None,
 ) -> list[Job]:
-    """Those that match, by number."""
+    """The jobs that match, by number."""
     query = _jobs().order_by(tables.jobs.c.id).limit(limit)
     if label is not None:
         query = query.where(tables.jobs.c.label == id_of(connection, label))
@@ -162,20 +163,20 @@ def jobs(
 
 
 def check_device(connection: Connection, device: str) -> None:
-    """`UsageError` that names near ones if there was never a job or machine for this device."""
+    """`UsageError` with similar names if no job or machine ever had this device."""
     name = tables.devices.c.name
     known = connection.execute(select(name)).scalars().all()
     if device not in known:
-        raise unknown("device", device, known, "skipjack load --device makes jobs for one")
+        raise unknown_name("device", device, known, "load jobs for one with skipjack load --device")
 
 
 def results(connection: Connection, label: str) -> Iterator[JobResult]:
-    """The label's evaluated jobs with the facts of their last epoch, by number."""
+    """The label's evaluated jobs with the facts of their current epoch, by number."""
     known = tables.jobs.c
-    mine = and_(known.label == id_of(connection, label), known.state == State.EVALUATED)
+    mine = and_(known.label == id_of(connection, label), known.state == JobState.EVALUATED)
     last, names = 0, devices.names_by_class(connection)
     while True:
-        page = _jobs().where(mine, known.id > last).order_by(known.id).limit(_PAGE)
+        page = _jobs().where(mine, known.id > last).order_by(known.id).limit(_JOBS_PER_PAGE)
         found = [_job(row, names) for row in connection.execute(page)]
         if not found:
             return
@@ -185,11 +186,11 @@ def results(connection: Connection, label: str) -> Iterator[JobResult]:
 
 
 def _facts(connection: Connection, found: Sequence[Job]) -> Mapping[int, list[str]]:
-    # Of all that use the store, few read facts, and the ledger takes its time to load.
+    # Few programs read facts, and the ledger is slow to load.
     from skipjack.fleet.store.jobs import facts
 
     done = tables.rounds.c
-    # By name a build comes before its evaluation.
+    # In alphabetical order, a build precedes its evaluation.
     query = (
         select(done.job, done.round, done.stage, done.ledger_rows)
         .join(tables.jobs, and_(tables.jobs.c.id == done.job, tables.jobs.c.epoch == done.epoch))
@@ -230,26 +231,26 @@ def _job(row: JobRow, names: Mapping[str, str]) -> Job:
         id=row.id,
         label=row.label_name,
         plan=plan_of(row, row.problem_key),
-        standing=standing(row),
+        status=job_status(row),
         priority=row.priority,
         attempt=row.attempt,
         trials=row.trials,
         failed_trials=row.failed_trials,
         best_ns=row.best_ns,
-        result=stored(row.result) if row.result else None,
+        result=parse_stored(row.result) if row.result else None,
         build_machine=row.builder_name or "",
         eval_machine=row.evaluator_name or "",
         gpu=row.gpu,
-        created=spelled(row.created),
-        updated=spelled(row.updated),
+        created=iso_time(row.created),
+        updated=iso_time(row.updated),
         device_class=row.class_key or "",
         device_text=names.get(row.class_key, row.device),
     )
 
 
-def plan_of(row: JobRow, problem: str) -> Plan:
+def plan_of(row: JobRow, problem: str) -> JobPlan:
     """The plan of a job, given the key of its problem."""
-    return Plan(
+    return JobPlan(
         problem=problem,
         device=row.device,
         solver=row.solver,
@@ -260,3 +261,63 @@ def plan_of(row: JobRow, problem: str) -> Plan:
         kind=JobKind(row.kind),
         driver=row.driver,
     )
+
+
+# Verdicts of a label's evaluated jobs without their facts, which is fast to read.
+
+_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class JobVerdict:
+    """The verdict of a job."""
+
+    job: int
+    problem: str
+    device: str
+    solver: str
+    """The solver in the job's plan: ``auto`` or a name."""
+    result: Mapping[str, Any]
+    toolchain: str
+    updated: str
+    built_for: str = ""
+    """JSON of the device that its code was built for."""
+    kind: JobKind = JobKind.TUNE
+    driver: str = ""
+
+
+def verdicts(connection: Connection, label: str, device: str | None = None) -> Iterator[JobVerdict]:
+    """The verdicts of the label's evaluated jobs, grouped by problem, older jobs first."""
+    job, problem = tables.jobs.c, tables.problems.c
+    wanted = [job.label == id_of(connection, label), job.state == JobState.EVALUATED]
+    if device is not None:
+        check_device(connection, device)
+        wanted.append(job.device == device)
+    columns = (job.id, job.problem, problem.key, job.device, job.solver, job.result)
+    query = (
+        select(*columns, job.toolchain, job.updated, job.device_record, job.kind, job.driver)
+        .join(tables.problems, problem.id == job.problem)
+        .where(*wanted)
+        .order_by(job.problem, job.id)
+        .limit(_PAGE)
+    )
+    at = (0, 0)
+    while True:
+        beyond = or_(job.problem > at[0], and_(job.problem == at[0], job.id > at[1]))
+        page = connection.execute(query.where(beyond)).all()
+        for row in page:
+            yield JobVerdict(
+                row.id,
+                row.key,
+                row.device,
+                row.solver,
+                parse_stored(row.result),
+                row.toolchain,
+                iso_time(row.updated),
+                row.device_record or "",
+                JobKind(row.kind),
+                row.driver,
+            )
+        if len(page) < _PAGE:
+            return
+        at = (page[-1].problem, page[-1].id)

@@ -1,4 +1,4 @@
-"""Problems with their tags and what is known of them, as the views say it: read and tagged."""
+"""Lists of problems with their tags and results, read from the views; tagging of problems."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ _RESULTS = table(
 
 @dataclass(frozen=True, slots=True)
 class LastMeasured:
-    """When and by what a problem was last measured."""
+    """When and where a problem was last measured."""
 
     at: str
     machine: str
     device: str
     solver: str
-    """The one that won."""
+    """The solver that won."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedProblem:
-    """A problem and what is known of it."""
+    """A problem with its tags and its last measurement."""
 
     problem: str
     operation: str
     direction: str
     dtype: str
     tags: tuple[Provenance, ...]
-    """Each with what it says."""
+    """Its tags with their details."""
     recurrent: bool
-    """By any of its tags."""
+    """Whether any of its tags is recurrent."""
     retired: bool
     created: str
     measured: LastMeasured | None = None
@@ -79,7 +79,7 @@ class DeviceResult:
 
 @dataclass(frozen=True, slots=True)
 class ProblemFilter:
-    """Problems that are asked for: those to which all of this applies."""
+    """A filter of problems; all conditions must hold."""
 
     tag: str | None = None
     operations: Sequence[str] = ()
@@ -88,7 +88,7 @@ class ProblemFilter:
 
 
 def listed(connection: Connection, which: ProblemFilter, limit: int) -> list[ListedProblem]:
-    """Those that are asked for, by id."""
+    """The problems that match the filter, by id."""
     if which.tag is not None:
         check_tag(connection, which.tag)
     query = _asked_for(which).order_by(_LISTED.c.id).limit(limit)
@@ -98,7 +98,7 @@ def listed(connection: Connection, which: ProblemFilter, limit: int) -> list[Lis
 
 
 def _asked_for(which: ProblemFilter) -> Select[Any]:
-    """Conditions are on the tables, whose indexes they use."""
+    """The query of a filter. Conditions use the tables, which have indexes."""
     known, tags = tables.problems.c, tables.problem_tags.c
     query = select(_LISTED)
     if which.tag is not None or which.recurrent:
@@ -114,7 +114,7 @@ def _asked_for(which: ProblemFilter) -> Select[Any]:
 
 
 def _tags(connection: Connection, ids: Sequence[int]) -> dict[int, list[Provenance]]:
-    """What the tags of problems say, by the problem's id."""
+    """The tags of problems, by the problem's id."""
     of = tables.problem_tags.c
     tags: dict[int, list[Provenance]] = {}
     for chunk in statements.chunks(ids):
@@ -122,13 +122,13 @@ def _tags(connection: Connection, ids: Sequence[int]) -> dict[int, list[Provenan
             statements.among_thousands(connection, of.problem, chunk)
         )
         for row in connection.execute(mine.order_by(of.problem, of.tag)):
-            said = Provenance(row.tag, bool(row.recurrent), row.source, row.model)
-            tags.setdefault(row.problem, []).append(said)
+            provenance = Provenance(row.tag, bool(row.recurrent), row.source, row.model)
+            tags.setdefault(row.problem, []).append(provenance)
     return tags
 
 
 def shown(connection: Connection, key: str) -> tuple[ListedProblem, list[DeviceResult]]:
-    """A problem, and its newest result on each device."""
+    """A problem with its newest result on each device."""
     (id,) = _known_ids(connection, [key])
     row = connection.execute(select(_LISTED).where(_LISTED.c.id == id)).one()
     problem = _problem(row, _tags(connection, [id]))
@@ -141,7 +141,7 @@ def shown(connection: Connection, key: str) -> tuple[ListedProblem, list[DeviceR
 
 
 def tag(connection: Connection, keys: Sequence[str], provenance: Provenance) -> int:
-    """Give problems that are known a tag; gives how many did not have it."""
+    """Tag known problems; returns the number of those that did not have the tag."""
     _known_ids(connection, keys)
     problems = [NewProblem(key, "") for key in keys]
     return add_problems(
@@ -156,7 +156,7 @@ def tag(connection: Connection, keys: Sequence[str], provenance: Provenance) -> 
 
 
 def untag(connection: Connection, keys: Sequence[str], tag: str) -> int:
-    """Take a tag from problems; gives how many had it."""
+    """Remove a tag from problems; returns the number of those that had it."""
     check_tag(connection, tag)
     of, ids = tables.problem_tags, _known_ids(connection, keys)
     return sum(
@@ -170,12 +170,12 @@ def untag(connection: Connection, keys: Sequence[str], tag: str) -> int:
 
 
 def _known_ids(connection: Connection, keys: Iterable[str]) -> list[int]:
-    """`UsageError` for the first that nobody imported."""
+    """The ids of problems; `UsageError` for the first unknown one."""
     digests = {digest_of(key): key for key in keys}
     found = ids_of(connection, digests)
     for digest, key in digests.items():
         if digest not in found:
-            raise UsageError(f"the store does not know {key}; skipjack import -t adds problems")
+            raise UsageError(f"the store does not know {key}; import it with skipjack import -t")
     return sorted(found.values())
 
 
@@ -183,7 +183,7 @@ def _problem(row: Row[Any], tags: Mapping[int, Sequence[Provenance]]) -> ListedP
     measured = None
     if row.measured is not None:
         measured = LastMeasured(
-            _moment(row.measured), row.machine or "", row.device, row.solver or ""
+            _timestamp(row.measured), row.machine or "", row.device, row.solver or ""
         )
     return ListedProblem(
         row.problem,
@@ -193,7 +193,7 @@ def _problem(row: Row[Any], tags: Mapping[int, Sequence[Provenance]]) -> ListedP
         tuple(tags.get(row.id, ())),
         bool(row.recurrent),
         bool(row.retired),
-        _moment(row.created),
+        _timestamp(row.created),
         measured,
     )
 
@@ -201,12 +201,12 @@ def _problem(row: Row[Any], tags: Mapping[int, Sequence[Provenance]]) -> ListedP
 def _result(row: Row[Any]) -> DeviceResult:
     return DeviceResult(
         *(row.job, row.label, row.device, row.outcome or "", row.solver or "", row.time_ns),
-        *(row.toolchain, row.eval_machine or "", row.gpu, _moment(row.evaluated)),
+        *(row.toolchain, row.eval_machine or "", row.gpu, _timestamp(row.evaluated)),
     )
 
 
-def _moment(value: datetime | str) -> str:
-    """A view's timestamp as ISO 8601 in UTC, to the second; some databases give texts."""
+def _timestamp(value: datetime | str) -> str:
+    """A view's timestamp as ISO 8601 in UTC, in seconds; some databases return texts."""
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     aware = moment.astimezone(UTC) if moment.tzinfo else moment
     return aware.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,4 +1,4 @@
-"""Problems, the tags they are found by, and which of them are retired."""
+"""Problems and their tags: adding, finding and retiring them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from sqlalchemy import (
 )
 
 from skipjack.errors import UsageError
-from skipjack.fleet.store.jobs.labels import unknown
+from skipjack.fleet.store.catalog.labels import unknown_name
 from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.sql import clock, statements
 
 
 @dataclass(frozen=True, slots=True)
 class NewProblem:
-    """A problem that may be known already."""
+    """A problem to add, which may be known already."""
 
     key: str
     operation: str
@@ -36,24 +36,24 @@ class NewProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
-    """What came of adding problems."""
+class AddedProblems:
+    """The result of adding problems."""
 
     imported: int = 0
-    """Nobody knew them before."""
+    """Problems that were new."""
     known: int = 0
     tagged: int = 0
-    """They did not have the tag before."""
+    """Problems that did not have the tag before."""
 
-    def __add__(self, other: Added) -> Added:
-        return Added(
+    def __add__(self, other: AddedProblems) -> AddedProblems:
+        return AddedProblems(
             self.imported + other.imported, self.known + other.known, self.tagged + other.tagged
         )
 
 
 @dataclass(frozen=True, slots=True)
 class ProblemRow:
-    """A problem as it is stored."""
+    """A row of a problem."""
 
     id: int
     key: str
@@ -65,17 +65,17 @@ class ProblemRow:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What a tag says about its problems."""
+    """A tag of a problem, with its details."""
 
     tag: str
     recurrent: bool = False
-    """To be tuned again and again."""
+    """Whether the problem is to be tuned repeatedly."""
     source: str = ""
     model: str = ""
 
 
 def digest_of(key: str) -> str:
-    """What identifies a problem: databases limit how long an indexed text may be."""
+    """The digest that identifies a problem: databases limit the length of indexed texts."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
@@ -88,20 +88,20 @@ def add_problems(
     source: str = "",
     model: str = "",
     tag_only: bool = False,
-) -> Added:
-    """Add those that are not known, and tag all; with `tag_only` tag those that are known.
+) -> AddedProblems:
+    """Add unknown problems, and tag all; with `tag_only`, only tag known ones.
 
-    Others may do the same at the same time. Many problems are best added in several transactions,
-    each of a `statements.CHUNK`, so that nobody waits long; adding all again changes nothing.
+    Several processes may do this at the same time. Add many problems in several transactions of a
+    `statements.CHUNK` each, so that others do not wait long; adding them again changes nothing.
     """
     if tag.startswith("-"):
-        raise UsageError(f"tag {tag!r} begins with a dash, as an option does; choose another name")
+        raise UsageError(f"tag {tag!r} begins with a dash like an option; choose another name")
     provenance = Provenance(tag, recurrent, source, model)
     now = clock.read(connection)
-    # In the order of their digests, so that two who import never wait for each other in a circle,
-    # and a page of the index is written once.
+    # Sorted by digest, so that two imports do not deadlock, and each page of the index is written
+    # once.
     distinct = sorted({digest_of(problem.key): problem for problem in problems}.items())
-    total = Added()
+    total = AddedProblems()
     for chunk in statements.chunks(distinct):
         total += _add_chunk(connection, chunk, provenance, tag_only, now)
     return total
@@ -113,7 +113,7 @@ def _add_chunk(
     provenance: Provenance,
     tag_only: bool,
     now: float,
-) -> Added:
+) -> AddedProblems:
     digests = [digest for digest, _ in chunk]
     imported = 0
     if not tag_only:
@@ -137,11 +137,11 @@ def _add_chunk(
     tagged = _tag(connection, these, provenance, now) if provenance.tag else 0
     if provenance.tag and tagged < there:
         _complete(connection, these, provenance)
-    return Added(imported, there - imported, tagged)
+    return AddedProblems(imported, there - imported, tagged)
 
 
 def ids_of(connection: Connection, digests: Iterable[str]) -> dict[str, int]:
-    """The ids of those that are known, by digest."""
+    """The ids of known problems, by digest."""
     known = tables.problems.c
     found: dict[str, int] = {}
     for chunk in statements.chunks(digests):
@@ -168,7 +168,7 @@ def _tag(connection: Connection, these: Select[int], provenance: Provenance, now
 
 
 def _complete(connection: Connection, these: Select[int], provenance: Provenance) -> None:
-    """Let tags that were there say what is said now: what they said before stays."""
+    """Add missing details to existing tags; details that they have stay."""
     tags = tables.problem_tags
     having = and_(tags.c.tag == provenance.tag, tags.c.problem.in_(these))
     if provenance.recurrent:
@@ -189,7 +189,7 @@ def problems(
     directions: Sequence[str] = (),
     dtype: str | None = None,
 ) -> Iterator[ProblemRow]:
-    """Those that are not retired, by id; a direction says nothing of operations that have none."""
+    """Problems that are not retired, by id; operations without directions match any direction."""
     if tag is not None:
         check_tag(connection, tag)
     known = tables.problems.c
@@ -234,22 +234,22 @@ def _paged(connection: Connection, wanted: ColumnElement[bool]) -> Iterator[Prob
 
 
 def tags(connection: Connection) -> list[tuple[str, int]]:
-    """Every tag and how many problems have it, by name."""
+    """Every tag with the number of its problems, by name."""
     tag = tables.problem_tags.c.tag
     counted = select(tag, func.count()).group_by(tag).order_by(tag)
     return [(name, count) for name, count in connection.execute(counted)]
 
 
 def check_tag(connection: Connection, tag: str) -> None:
-    """`UsageError` that names near ones if no problem has this tag."""
+    """`UsageError` with similar names if no problem has this tag."""
     column = tables.problem_tags.c.tag
     if connection.execute(select(column).where(column == tag).limit(1)).first() is None:
         names = connection.execute(select(column).distinct()).scalars()
-        raise unknown("tag", tag, names, "skipjack import -t gives problems one")
+        raise unknown_name("tag", tag, names, "tag problems with skipjack import -t")
 
 
 def retire(connection: Connection, keys: Iterable[str], retired: bool = True) -> int:
-    """Leave problems out of what is loaded from now on, or take them in again; how many changed."""
+    """Exclude problems from later loads, or include them again; returns how many changed."""
     known = tables.problems.c
     digests = sorted({digest_of(key) for key in keys})
     return sum(

@@ -1,4 +1,4 @@
-"""Jobs go from state to state here and nowhere else: rows in, `advance`, rows and story out."""
+"""State changes of jobs, which happen only here: read rows, `advance`, write rows and history."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, select
 
-from skipjack.fleet.states import Event, Reset, Stage, Standing, State, advance
+from skipjack.fleet.model import Event, JobStage, JobState, JobStatus, Reset, advance
 from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.sql import clock
 from skipjack.fleet.store.sql.statements import update_and_insert
@@ -17,14 +17,14 @@ JobRow = Row[Any]
 """A job's row as `locked` reads it."""
 
 LONGEST_REASON = 2000
-"""Characters of a reason that are kept; the log has the rest."""
+"""Characters kept of a reason; the log has all of it."""
 
 LONGEST_GPU = 64
-"""Characters of a slot's name that are kept."""
+"""Characters kept of a slot's name."""
 
-# The device's record is long, and written once.
+# The device's record is long, and rarely needed.
 _READ = frozenset(column.name for column in tables.jobs.c) - {"device_record"}
-_STANDING = frozenset(
+_STATUS_COLUMNS = frozenset(
     ("id", "state", "epoch", "round", "failures", "losses", "stage", "reason", "resume", "attempt")
 )
 _STARTED_OVER: Mapping[str, Any] = {
@@ -35,67 +35,67 @@ _STARTED_OVER: Mapping[str, Any] = {
     "toolchain": "",
     "device_record": None,
 }
-"""What an epoch found out goes with it; its rounds and its story stay."""
+"""Results of an epoch, which are cleared at its end; its rounds and its history stay."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """Something that happens to a job whose row is locked."""
+class Transition:
+    """An event of a job whose row is locked."""
 
     row: JobRow
     event: Event
     machine: int | None = None
     gpu: str = ""
     owner: str | None = None
-    """The owner that has it afterwards."""
+    """The owner of the job afterwards."""
     changes: Mapping[str, Any] = field(default_factory=dict)
-    """Other columns that change with it."""
+    """Other columns to change."""
 
 
-def reading(*names: str) -> Select[Any]:
-    """Jobs with what any step needs, and the database's time as ``now``.
+def select_jobs(*names: str) -> Select[Any]:
+    """A query of jobs with the columns for any transition, and the database's time as ``now``.
 
-    With `names` of columns, where they stand and these alone: a column costs some drivers as much
-    as a row.
+    With `names`, only the columns of the status and these: a column costs some drivers as much as
+    a row.
     """
-    wanted = _STANDING.union(names) if names else _READ
+    wanted = _STATUS_COLUMNS.union(names) if names else _READ
     columns = [column for column in tables.jobs.c if column.name in wanted]
     return select(*columns, clock.now().label("now"))
 
 
 def locked(connection: Connection, *conditions: Any) -> Sequence[JobRow]:
-    """The jobs that meet the conditions, locked in the order of their ids, as everybody does."""
-    ordered = reading().where(*conditions).order_by(tables.jobs.c.id)
+    """The jobs that meet the conditions, locked in the order of their ids, as everywhere."""
+    ordered = select_jobs().where(*conditions).order_by(tables.jobs.c.id)
     return connection.execute(ordered.with_for_update()).all()
 
 
-def standing(row: JobRow) -> Standing:
-    """Where the job stands."""
-    return Standing(
-        State(row.state),
+def job_status(row: JobRow) -> JobStatus:
+    """The status of a job."""
+    return JobStatus(
+        JobState(row.state),
         row.epoch,
         row.round,
         row.failures,
         row.losses,
-        Stage(row.stage) if row.stage else None,
+        JobStage(row.stage) if row.stage else None,
         row.reason,
-        State(row.resume) if row.resume else None,
+        JobState(row.resume) if row.resume else None,
     )
 
 
 def worked_on(row: JobRow) -> tuple[int | None, str]:
-    """The machine and the slot that have the job, if any has."""
-    if row.state == State.BUILDING:
+    """The machine and the slot that work on the job, if any."""
+    if row.state == JobState.BUILDING:
         return row.build_machine, ""
-    if row.state == State.EVALUATING:
+    if row.state == JobState.EVALUATING:
         return row.eval_machine, row.gpu
     return None, ""
 
 
-def take(connection: Connection, steps: Sequence[Step]) -> list[Standing]:
-    """Take each job its step further, with a line of its story; where they stand then.
+def apply(connection: Connection, steps: Sequence[Transition]) -> list[JobStatus]:
+    """Apply events to jobs, and add them to their histories; returns the new statuses.
 
-    `IllegalStepError` before anything is written if one of them cannot happen.
+    `IllegalStepError` before anything is written if one of the events is impossible.
     """
     if not steps:
         return []
@@ -103,30 +103,32 @@ def take(connection: Connection, steps: Sequence[Step]) -> list[Standing]:
     pairs = list(zip(steps, afterwards, strict=True))
     changing = _changing(pairs)
     rows = [_row(*pair, changing) for pair in pairs]
-    update_and_insert(connection, tables.jobs, rows, tables.story, [_line(*pair) for pair in pairs])
+    update_and_insert(
+        connection, tables.jobs, rows, tables.history, [_line(*pair) for pair in pairs]
+    )
     return afterwards
 
 
-def readable(text: str) -> str:
-    """The text without what a database cannot hold: NUL, and halves of characters."""
+def storable_text(text: str) -> str:
+    """The text without characters that a database cannot store: NUL, and lone surrogates."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
-def _after(step: Step) -> Standing:
-    return advance(standing(step.row), step.event)
+def _after(step: Transition) -> JobStatus:
+    return advance(job_status(step.row), step.event)
 
 
-def _changing(pairs: Iterable[tuple[Step, Standing]]) -> tuple[str, ...]:
-    """The columns beside the standing that any of the steps changes."""
+def _changing(pairs: Iterable[tuple[Transition, JobStatus]]) -> tuple[str, ...]:
+    """The columns outside the status that any of the transitions changes."""
     names = {name for step, after in pairs for name in _changes(step, after)}
     return tuple(sorted(names))
 
 
-def _changes(step: Step, after: Standing) -> Mapping[str, Any]:
+def _changes(step: Transition, after: JobStatus) -> Mapping[str, Any]:
     return step.changes if after.epoch == step.row.epoch else _STARTED_OVER
 
 
-def _row(step: Step, after: Standing, changing: tuple[str, ...]) -> dict[str, Any]:
+def _row(step: Transition, after: JobStatus, changing: tuple[str, ...]) -> dict[str, Any]:
     row, changes = step.row, _changes(step, after)
     values = {
         "id": row.id,
@@ -146,7 +148,7 @@ def _row(step: Step, after: Standing, changing: tuple[str, ...]) -> dict[str, An
     return values
 
 
-def _line(step: Step, after: Standing) -> dict[str, Any]:
+def _line(step: Transition, after: JobStatus) -> dict[str, Any]:
     row = step.row
     return {
         "job": row.id,
@@ -163,14 +165,14 @@ def _line(step: Step, after: Standing) -> dict[str, Any]:
     }
 
 
-def _kept(reason: str, state: State) -> str:
+def _kept(reason: str, state: JobState) -> str:
     if not reason:
-        return "no reason was given" if state is State.ERROR else ""
-    return readable(reason)[:LONGEST_REASON]
+        return "no reason was given" if state is JobState.ERROR else ""
+    return storable_text(reason)[:LONGEST_REASON]
 
 
 def event_name(event: Event) -> str:
-    """As the story spells it."""
+    """The name of an event in the history."""
     return type(event).__name__.lower()
 
 

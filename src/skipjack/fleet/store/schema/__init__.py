@@ -1,1 +1,6 @@
-"""What the database holds: tables, views, and the revisions that lead to them."""
+"""The schema of the database: tables, views, and its revisions."""
+
+__all__ = [
+    "revisions",
+    "tables",
+]

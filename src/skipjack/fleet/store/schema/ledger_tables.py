@@ -1,7 +1,7 @@
-"""The ledger's tables in the store: the ledger's own columns, and the round that brought a row.
+"""The ledger's tables in the store: the ledger's own columns, and the round of each row.
 
-A row belongs to one round, also where another round has the same one: coordinators never wait for
-each other's rows, and what a round brought goes when the round is built again.
+A row belongs to one round, even if another round has an equal one: coordinators never wait for each
+other's rows, and the rows of a round are removed when it is built again.
 """
 
 from __future__ import annotations
@@ -49,4 +49,4 @@ def _table(name: str) -> Table:
 
 
 TABLES: Mapping[str, Table] = {name: _table(name) for name in UNION_TABLES}
-"""By their names in a ledger; parents stand before the rows that refer to them."""
+"""Tables by their names in a ledger; parents precede the tables that refer to them."""

@@ -1,8 +1,7 @@
-"""The schema's version: creating an empty database, and bringing an older one up to date.
+"""The schema's version: creating the schema, and upgrading an older one.
 
-A fresh database is made from `tables` at once; an older one is led through `migrations`. A test
-proves that both give the same. Whoever creates or upgrades holds a lock on the database, so that
-any number of processes may start at once.
+A new schema is created from `tables`; an older one is upgraded by `migrations`. A test checks that
+both are equal. Both hold a lock on the database, so that any number of processes may start at once.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from skipjack.fleet.store.schema import views
 from skipjack.fleet.store.schema.migrations import REVISIONS, VERSION_TABLE
 from skipjack.fleet.store.schema.tables import metadata
 from skipjack.fleet.store.sql.dialect import dialect_of
-from skipjack.fleet.store.sql.urls import for_people
+from skipjack.fleet.store.sql.urls import displayed_url
 
 UNFINISHED = "unfinished"
-"""The version of a schema that is being created: some databases cannot undo what a dead process
-began."""
+"""The version of a schema that is being created: some databases cannot roll it back after a
+crash."""
 
-# As Alembic would make it, without importing Alembic.
+# As Alembic would create it, without importing Alembic.
 _version = Table(
     VERSION_TABLE,
     MetaData(),
@@ -39,31 +38,32 @@ _version = Table(
 
 
 def version(connection: Connection) -> str | None:
-    """The revision that the database has; None if it is empty, refused if it is not ours."""
+    """The revision of the database; None if it is empty, an error if it is not Skipjack's."""
     inspector = inspect(connection)
     if inspector.has_table(VERSION_TABLE):
         return connection.execute(select(_version.c.version_num)).scalar()
     others = sorted(set(inspector.get_table_names()) & set(metadata.tables))
     if others:
         raise StorageError(
-            f"{for_people(connection.engine.url)} has a table {others[0]} that is not Skipjack's; "
-            "it was left as it is, use a database of its own"
+            f"{displayed_url(connection.engine.url)} has a table {others[0]} that is not "
+            "Skipjack's; it was not changed; use a separate database"
         )
     return None
 
 
 def check(connection: Connection, found: str) -> None:
-    """`NewerFormatError` if only a newer Skipjack knows this revision."""
+    """`NewerFormatError` if this Skipjack does not know the revision."""
     if found not in (*REVISIONS, UNFINISHED):
         raise NewerFormatError(
-            f"{for_people(connection.engine.url)} has a schema of revision {found}, this Skipjack "
-            f"knows those up to {REVISIONS[-1]}; it was left as it is, use a newer Skipjack"
+            f"{displayed_url(connection.engine.url)} has a schema of revision {found}, this "
+            f"Skipjack knows revisions up to {REVISIONS[-1]}; it was not changed; use a newer "
+            "Skipjack"
         )
 
 
 def create(connection: Connection) -> None:
-    """Make all tables and views, unless another process just did."""
-    # They are made from the definitions of the ledger, which few programs load.
+    """Create all tables and views, unless another process just did."""
+    # These tables need the definitions of the ledger, which few programs load.
     from skipjack.fleet.store.schema.ledger_tables import TABLES
 
     assert set(TABLES.values()) <= set(metadata.tables.values())
@@ -77,7 +77,7 @@ def create(connection: Connection) -> None:
 
 
 def upgrade(connection: Connection, target: str = REVISIONS[-1]) -> None:
-    """Apply the revisions that are missing, and make the views anew."""
+    """Apply missing revisions, and create the views again."""
     with dialect_of(connection).alone(connection):
         views.drop(connection)
         _run_alembic(connection, target)
@@ -91,7 +91,7 @@ def _stamp(connection: Connection, revision: str) -> None:
 
 
 def _run_alembic(connection: Connection, target: str) -> None:
-    # Only an upgrade needs it, and it takes a tenth of a second to import.
+    # Only upgrades need Alembic, whose import takes a tenth of a second.
     from alembic import command
     from alembic.config import Config
 

@@ -1,7 +1,7 @@
 """The tables of the store, the same on every database.
 
-Times are seconds since 1970 by the database's own clock, so that machines need not agree on theirs.
-Texts that identify something are at most 255 characters; a problem's key is identified by a digest.
+Times are seconds since 1970 by the database's own clock, so that clocks of machines need not agree.
+Identifying texts have at most 255 characters; a problem's key is identified by its digest.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from sqlalchemy import (
     true,
 )
 
-from skipjack.fleet.records import JobKind
-from skipjack.fleet.states import Stage, State
+from skipjack.fleet.model import JobKind, JobStage, JobState
 from skipjack.fleet.store.sql.column_types import LongBytes, LongText, RowId, ShortText
 
 metadata = MetaData(
@@ -47,7 +46,7 @@ _BYTES = LongBytes()
 _ID = RowId()
 
 
-def _one_of(column: str, values: type[State] | type[Stage] | type[JobKind]) -> str:
+def _one_of(column: str, values: type[JobState] | type[JobStage] | type[JobKind]) -> str:
     return f"{column} IN ({', '.join(repr(str(value)) for value in values)})"
 
 
@@ -109,7 +108,7 @@ device_classes = Table(
     Column("seen", Double, nullable=False),
     Index(None, "device"),
 )
-"""Real devices. Several of one name differ: in their vectors, if a hypervisor hides some."""
+"""Real devices. Those with one name may differ, for example if a hypervisor hides features."""
 
 label_devices = Table(
     "label_devices",
@@ -118,7 +117,7 @@ label_devices = Table(
     Column("device", _name(), ForeignKey("devices.name"), primary_key=True),
     Column("class_key", _name(160), ForeignKey("device_classes.class_key")),
 )
-"""Which of the devices of a name the jobs of a label are for; NULL while none was seen."""
+"""The class of each device name of a label's jobs; NULL until one was seen."""
 
 stopped_architectures = Table(
     "stopped_architectures",
@@ -126,7 +125,7 @@ stopped_architectures = Table(
     Column("name", _name(), primary_key=True),  # as gfx900
     Column("created", Double, nullable=False),
 )
-"""Devices of these that turn up later are aborted from the start."""
+"""Aborted architectures; their devices that are seen later are aborted, too."""
 
 machines = Table(
     "machines",
@@ -167,7 +166,7 @@ registrations = Table(
     CheckConstraint("port >= 0 AND port < 65536", name="port_is_one"),
     CheckConstraint("gpus >= 0", name="gpus_count_up"),
 )
-"""How to reach machines. `machines` has those that worked, registered or not."""
+"""How to reach machines. `machines` has those that have worked, registered or not."""
 
 owners = Table(
     "owners",
@@ -181,7 +180,7 @@ owners = Table(
     Column("boot", _name(32), nullable=False, server_default=""),  # see `skipjack.processes`
     Column("began", _name(32), nullable=False, server_default=""),
 )
-"""Coordinators that are alive. One lease covers all that an owner holds."""
+"""Coordinators that are alive. The lease of an owner covers all of its jobs."""
 
 agreements = Table(
     "agreements",
@@ -189,7 +188,7 @@ agreements = Table(
     Column("name", _name(64), primary_key=True),
     Column("value", _name(), nullable=False),
 )
-"""What all machines of a fleet must have in common: ``key`` is the fingerprint of its key."""
+"""Settings of the fleet that all machines share: ``key`` is the fingerprint of its key."""
 
 jobs = Table(
     "jobs",
@@ -204,7 +203,7 @@ jobs = Table(
     Column("budget", Integer, nullable=False),
     Column("round_size", Integer, nullable=False),
     Column("priority", Integer, nullable=False, server_default=text("0")),
-    Column("state", _name(16), nullable=False, server_default=str(State.NEW)),
+    Column("state", _name(16), nullable=False, server_default=str(JobState.NEW)),
     Column("epoch", Integer, nullable=False, server_default=text("0")),
     Column("round", Integer, nullable=False, server_default=text("0")),
     Column("failures", Integer, nullable=False, server_default=text("0")),
@@ -228,7 +227,7 @@ jobs = Table(
     Column("kind", _name(16), nullable=False, server_default=str(JobKind.TUNE)),
     Column("driver", _name(16), nullable=False, server_default=""),  # miopen; else our workers
     UniqueConstraint("label", "problem", "device", "kind", "solver"),
-    # The order of claims, so that they read what they take and not all that waits.
+    # The order of claims, so that they read only what they take.
     Index(
         "ix_jobs_waiting",
         "state",
@@ -238,7 +237,7 @@ jobs = Table(
     ),
     Index(None, "owner"),
     Index(None, "problem"),
-    CheckConstraint(_one_of("state", State), name="state_is_known"),
+    CheckConstraint(_one_of("state", JobState), name="state_is_known"),
     CheckConstraint(_one_of("kind", JobKind), name="kind_is_known"),
     CheckConstraint(
         "(owner IS NOT NULL) = (state IN ('building', 'evaluating'))", name="claimed_has_an_owner"
@@ -269,11 +268,11 @@ rounds = Table(
     Column("machine", _ID, ForeignKey("machines.id")),
     Column("created", Double, nullable=False),
     Column("ledger_rows", _name(), nullable=False, server_default="{}"),  # JSON: table to number
-    CheckConstraint(_one_of("stage", Stage), name="stage_is_known"),
+    CheckConstraint(_one_of("stage", JobStage), name="stage_is_known"),
 )
-"""What came of each stage, exactly once: its key refuses a second result.
+"""The result of each stage of a round, exactly once: the primary key refuses a second one.
 
-What it found out is in the tables of `schema.ledger_tables`.
+Its facts are in the tables of `schema.ledger_tables`.
 """
 
 artifacts = Table(
@@ -286,7 +285,7 @@ artifacts = Table(
     Column("created", Double, nullable=False),
 )
 
-story = Table(
+history = Table(
     "story",
     metadata,
     Column("id", _ID, primary_key=True, autoincrement=True),
@@ -303,7 +302,7 @@ story = Table(
     Column("reason", _TEXT, nullable=False),
     Index(None, "job", "id"),
 )
-"""What happened to every job, in order. Rows are added, never changed."""
+"""The history of every job: its events in order. Rows are added, never changed."""
 
 logs = Table(
     "logs",
@@ -319,4 +318,4 @@ logs = Table(
     Column("created", Double, nullable=False),
     Index(None, "job", "id"),
 )
-"""What workers said about a job; the newest of each job are kept."""
+"""Logs of workers about jobs; the newest of each job are kept."""

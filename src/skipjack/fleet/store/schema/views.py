@@ -1,4 +1,4 @@
-"""Views for people who query by hand. They hold no data, and every upgrade makes them anew.
+"""Views for manual queries. They hold no data, and every upgrade creates them again.
 
 ================  ================================================================================
 view              one row for
@@ -13,8 +13,8 @@ view              one row for
 `measurements`    each block of timings: candidate, session, samples in nanoseconds, all metrics
                   with their units, verdict, reason
 `samples`         each sample of each metric of a block, as a number
-`job_story`       each thing that happened to a job
-`problem_list`    each problem: its tags and what they say, whether it is retired, when it was last
+`job_story`       each event of a job
+`problem_list`    each problem: its tags and their details, whether it is retired, when it was last
                   measured, and by which machine, device and solver
 `problem_tag_list`  each tag of each problem: recurrent, source, model
 `label_list`      each label: owner, ticket, versions, image, toolchain, number of jobs
@@ -22,15 +22,14 @@ view              one row for
 `job_candidates`  each candidate of a job: `measurements.candidate` is its id
 ================  ================================================================================
 
-Times are timestamps here, in UTC where the database has no time zones.
+Times are timestamps, in UTC if the database has no time zones.
 """
 
 from __future__ import annotations
 
 from sqlalchemy import Connection, text
 
-from skipjack.fleet.store.sql.dialect import dialect_of
-from skipjack.fleet.store.sql.spelling import Spelling
+from skipjack.fleet.store.sql.dialect import ViewSyntax, dialect_of
 
 NAMES = (
     "job_list",
@@ -49,21 +48,21 @@ NAMES = (
 
 
 def create(connection: Connection) -> None:
-    """Make all views that are not there."""
+    """Create all views again."""
     drop(connection)
-    # As they are: a colon in a JSON path is no parameter.
-    for name, query in definitions(dialect_of(connection).spelling).items():
+    # Without parameters: a colon in a JSON path is not one.
+    for name, query in definitions(dialect_of(connection).view_syntax).items():
         connection.exec_driver_sql(f"CREATE VIEW {name} AS {query}")
 
 
 def drop(connection: Connection) -> None:
-    """Remove the views, those that stand on others first."""
+    """Remove the views, those that depend on others first."""
     for name in reversed(NAMES):
         connection.execute(text(f"DROP VIEW IF EXISTS {name}"))
 
 
-def definitions(sql: Spelling) -> dict[str, str]:
-    """What each view selects, in the order of creation."""
+def definitions(sql: ViewSyntax) -> dict[str, str]:
+    """The query of each view, in the order of creation."""
     return {
         "job_list": _job_list(sql),
         "state_counts": _STATE_COUNTS,
@@ -80,7 +79,7 @@ def definitions(sql: Spelling) -> dict[str, str]:
     }
 
 
-def _job_list(sql: Spelling) -> str:
+def _job_list(sql: ViewSyntax) -> str:
     return f"""
     SELECT j.id AS job, l.name AS label, l.owner AS label_owner, p.key AS problem, p.operation,
         p.direction, p.dtype, j.device, {sql.before_slash("j.device")} AS arch,
@@ -107,7 +106,7 @@ _STATE_COUNTS = """
     GROUP BY l.name, j.device, j.state"""
 
 
-def _results(sql: Spelling) -> str:
+def _results(sql: ViewSyntax) -> str:
     return f"""
     SELECT j.id AS job, l.name AS label, p.key AS problem, p.operation, p.direction, p.dtype,
         j.device, {sql.member("j.result", "status")} AS outcome,
@@ -125,7 +124,7 @@ def _results(sql: Spelling) -> str:
     WHERE j.state = 'evaluated'"""
 
 
-# A stage that was done twice, in two epochs, says the same twice.
+# A stage that was done in two epochs has equal rows twice.
 _JOB_STUDIES = """
     SELECT DISTINCT s.job, s.id AS study, s.problem, s.solver, s.device, s.searcher, s.seed,
         s.objective
@@ -142,7 +141,7 @@ _OF_A_ROUND = """
     JOIN labels l ON l.id = j.label
     JOIN problems p ON p.id = j.problem
     LEFT JOIN machines m ON m.id = r.machine"""
-"""What a row of a ledger's table, ``f``, belongs to."""
+"""Joins of a ledger table ``f`` with its round, job, label, problem and machine."""
 
 _TRIALS = f"""
     SELECT f.job, l.name AS label, p.key AS problem, j.device, f.job_epoch AS epoch, f.round,
@@ -155,7 +154,7 @@ _TRIALS = f"""
 _OF_A_CANDIDATE = "LEFT JOIN job_candidates c ON c.job = f.job AND c.candidate = f.candidate"
 
 
-def _measurements(sql: Spelling) -> str:
+def _measurements(sql: ViewSyntax) -> str:
     return f"""
     SELECT f.job, l.name AS label, p.key AS problem, j.device, f.job_epoch AS epoch, f.round,
         c.solver, c.config, f.candidate, f.source_digest, f.device_instance, f.device_class,
@@ -166,8 +165,8 @@ def _measurements(sql: Spelling) -> str:
     {_OF_A_CANDIDATE}"""
 
 
-def _samples(sql: Spelling) -> str:
-    shown = ", ".join(f"{said} AS {name}" for name, said in sql.sample.items())
+def _samples(sql: ViewSyntax) -> str:
+    shown = ", ".join(f"{columns} AS {name}" for name, columns in sql.sample.items())
     return f"""
     SELECT f.job, l.name AS label, p.key AS problem, j.device, f.job_epoch AS epoch, f.round,
         c.solver, c.config, f.device_class, f.id AS measurement, f.session, f.block,
@@ -177,7 +176,7 @@ def _samples(sql: Spelling) -> str:
     {sql.each_sample("f.metrics")}"""
 
 
-def _job_story(sql: Spelling) -> str:
+def _job_story(sql: ViewSyntax) -> str:
     return f"""
     SELECT s.id AS line, s.job, l.name AS label, p.key AS problem, j.device,
         {sql.time("s.at")} AS happened, s.event, s.before AS state_before, s.after AS state_after,
@@ -189,8 +188,8 @@ def _job_story(sql: Spelling) -> str:
     LEFT JOIN machines m ON m.id = s.machine"""
 
 
-def _problem_list(sql: Spelling) -> str:
-    said = {
+def _problem_list(sql: ViewSyntax) -> str:
+    columns = {
         name: f"(SELECT {sql.joined(text)} FROM problem_tags t WHERE t.problem = p.id) AS {name}"
         for name, text in (
             ("tags", "t.tag"),
@@ -199,7 +198,7 @@ def _problem_list(sql: Spelling) -> str:
         )
     }
     return f"""
-    SELECT p.id, p.key AS problem, p.operation, p.direction, p.dtype, {", ".join(said.values())},
+    SELECT p.id, p.key AS problem, p.operation, p.direction, p.dtype, {", ".join(columns.values())},
         CASE WHEN EXISTS (SELECT 1 FROM problem_tags t WHERE t.problem = p.id AND t.recurrent)
         THEN 1 ELSE 0 END AS recurrent,
         CASE WHEN p.retired THEN 1 ELSE 0 END AS retired, {sql.time("p.created")} AS created,
@@ -213,14 +212,14 @@ def _problem_list(sql: Spelling) -> str:
     LEFT JOIN machines m ON m.id = j.eval_machine"""
 
 
-def _problem_tag_list(sql: Spelling) -> str:
+def _problem_tag_list(sql: ViewSyntax) -> str:
     return f"""
     SELECT p.id, p.key AS problem, t.tag, CASE WHEN t.recurrent THEN 1 ELSE 0 END AS recurrent,
         t.source, t.model, {sql.time("t.created")} AS created
     FROM problem_tags t JOIN problems p ON p.id = t.problem"""
 
 
-def _label_list(sql: Spelling) -> str:
+def _label_list(sql: ViewSyntax) -> str:
     return f"""
     SELECT l.name AS label, l.owner, l.ticket, l.versions, l.image, l.toolchain,
         CASE WHEN l.aborted THEN 1 ELSE 0 END AS aborted, {sql.time("l.created")} AS created,

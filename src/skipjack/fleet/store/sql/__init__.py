@@ -1,6 +1,6 @@
-"""How a database is reached and spoken to: connections, transactions, statements, its clock.
+"""Access to databases: connections, transactions, statements, and the database's clock.
 
-A further database is a `Dialect` that is registered, here or by a plug-in.
+A database is supported by a registered `Dialect`, here or in a plug-in.
 """
 
 from skipjack.fleet.store.sql.dialect import Dialect, register
@@ -8,7 +8,12 @@ from skipjack.fleet.store.sql.mariadb import MariaDBDialect
 from skipjack.fleet.store.sql.postgresql import PostgreSQLDialect
 from skipjack.fleet.store.sql.sqlite import SQLiteDialect
 
-__all__ = ["Dialect", "register"]
+__all__ = [
+    "Dialect",
+    "clock",
+    "register",
+    "statements",
+]
 
 for _dialect in (SQLiteDialect(), PostgreSQLDialect(), MariaDBDialect()):
     register(_dialect)

@@ -1,6 +1,6 @@
-"""The database's own time, so that machines need not agree on theirs.
+"""The database's own time, so that clocks of machines need not agree.
 
-Use `now()` inside statements, and `read` where Python has to know: both are seconds since 1970.
+Use `now()` in statements, and `read` in Python: both are seconds since 1970.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from skipjack.storage import timestamp
 
 
 class now(FunctionElement[float]):
-    """Seconds since 1970 when the statement runs, with at least milliseconds."""
+    """Seconds since 1970 when the statement runs, at least to the millisecond."""
 
     type = Double()
     inherit_cache = True
@@ -34,6 +34,6 @@ def read(connection: Connection) -> float:
     return float(connection.execute(select(now())).scalar_one())
 
 
-def spelled(seconds: float) -> str:
-    """Seconds since 1970 as people and ledgers write times: ISO 8601."""
+def iso_time(seconds: float) -> str:
+    """Seconds since 1970 as ISO 8601."""
     return timestamp(datetime.fromtimestamp(seconds, UTC))

@@ -1,4 +1,4 @@
-"""Types of columns that databases spell differently."""
+"""Column types that databases spell differently, and columns that hold JSON."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from sqlalchemy import BigInteger, LargeBinary, String, Text
 from sqlalchemy.ext.compiler import compiles
 
 from skipjack.fleet.store.sql.dialect import dialect_of
+from skipjack.reading import parse_json
+
+# Types of columns that databases spell differently.
 
 
 class RowId(BigInteger):
-    """A key that the database counts up, and references to it."""
+    """A key that the database generates, and references to it."""
 
 
 class ShortText(String):
-    """A text that identifies something: f16 and F16 are different."""
+    """A short, case-sensitive text: f16 and F16 are different."""
 
 
 class LongText(Text):
@@ -33,8 +36,8 @@ def _row_id(type_: RowId, compiler: Any, **options: Any) -> str:
 
 @compiles(ShortText)
 def _name(type_: ShortText, compiler: Any, **options: Any) -> str:
-    said = dialect_of(compiler.dialect).name_type(type_.length or 0)
-    return said or str(compiler.visit_VARCHAR(type_, **options))
+    spelled = dialect_of(compiler.dialect).name_type(type_.length or 0)
+    return spelled or str(compiler.visit_VARCHAR(type_, **options))
 
 
 @compiles(LongText)
@@ -44,5 +47,13 @@ def _long_text(type_: LongText, compiler: Any, **options: Any) -> str:
 
 @compiles(LongBytes)
 def _long_bytes(type_: LongBytes, compiler: Any, **options: Any) -> str:
-    said = dialect_of(compiler.dialect).long_bytes
-    return said or str(compiler.visit_large_binary(type_, **options))
+    spelled = dialect_of(compiler.dialect).long_bytes
+    return spelled or str(compiler.visit_large_binary(type_, **options))
+
+
+# JSON in columns, which is read as untrusted input.
+
+
+def parse_stored(text: str) -> Any:
+    """Parse the JSON of a column; `MalformedError` if it is invalid."""
+    return parse_json(text, "the store", surrogates=True)

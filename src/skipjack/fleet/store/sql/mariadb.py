@@ -1,4 +1,4 @@
-"""MariaDB, through PyMySQL; MySQL works as far as it does the same."""
+"""MariaDB, with PyMySQL; MySQL works if it behaves the same."""
 
 from __future__ import annotations
 
@@ -26,27 +26,26 @@ from sqlalchemy import (
 )
 
 from skipjack.errors import StorageError
-from skipjack.fleet.store.sql.dialect import Dialect, Rows, parameters_of
-from skipjack.fleet.store.sql.spelling import Spelling
+from skipjack.fleet.store.sql.dialect import Dialect, Rows, ViewSyntax, parameters_of
 
 _LOCK_WAIT_S = 30
 _SCHEMA_LOCK_WAIT_S = 120
 _IDLE_S = 15
 _CONNECT_S = 10
 _SILENT_S = 300
-"""A server that says nothing for so long is away."""
+"""Time without an answer after which a server counts as unreachable."""
 
 _SESSION = (
     "SET SESSION time_zone = '+00:00', default_storage_engine = InnoDB, "
-    # Strict, because a text that is cut off silently is a lie.
+    # Strict mode, so that texts are never truncated silently.
     "sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', "
     f"innodb_lock_wait_timeout = {_LOCK_WAIT_S} "
-    # A comment to MySQL, which has no such setting.
+    # A comment for MySQL, which has no such setting.
     f"/*M!100300 , idle_transaction_timeout = {_IDLE_S} */"
 )
 
 # Error codes: too many connections, shutdown, network, lock wait, deadlock, record changed,
-# connection killed, and what the client says when a server is away.
+# connection killed, and errors of the client when a server is unreachable.
 _CONTENTION = frozenset((1020, 1205, 1213, 3572))
 _AWAY = frozenset(
     (
@@ -56,13 +55,13 @@ _AWAY = frozenset(
 )
 _UNIQUE = 1062
 
-# Text is compared without regard to case unless told otherwise: f16 and F16 are different.
+# The default collation ignores case, but f16 and F16 are different.
 _BINARY = "utf8mb4_bin"
-# Otherwise the database's own character set applies, and what it lacks becomes a question mark.
+# The database's own character set may lack characters, which become question marks.
 _ALL_OF_UNICODE = "CHARACTER SET utf8mb4"
 
 
-class _Spelling(Spelling):
+class _ViewSyntax(ViewSyntax):
     def time(self, seconds: str) -> str:
         return f"from_unixtime({seconds})"
 
@@ -108,7 +107,7 @@ class _Spelling(Spelling):
 
 
 class MariaDBDialect(Dialect):
-    """A server, which claims jobs with SKIP LOCKED."""
+    """A MariaDB server; jobs are claimed with SKIP LOCKED."""
 
     name = "mysql"
     schemes: ClassVar = {
@@ -120,10 +119,10 @@ class MariaDBDialect(Dialect):
     module = "pymysql"
     extra = "mariadb"
     example = "mysql+pymysql://user@host/name"
-    spelling = _Spelling()
-    # Every session is set to UTC: an hour that occurs twice in autumn would be ambiguous.
+    view_syntax = _ViewSyntax()
+    # Every session uses UTC, because local time is ambiguous in autumn.
     now = "CAST(unix_timestamp(now(6)) AS double)"
-    # Of more than 64 KiB.
+    # TEXT is limited to 64 KiB.
     long_text = f"LONGTEXT COLLATE {_BINARY}"
     long_bytes = "LONGBLOB"
 
@@ -131,8 +130,8 @@ class MariaDBDialect(Dialect):
         known = parameters_of(import_module("pymysql").connections.Connection.__init__)
         if odd := sorted(set(options) - known):
             return (
-                f"an option {odd[0]!r} that PyMySQL does not know; it takes those of "
-                "pymysql.connect, as ssl_ca=FILE or ssl_verify_identity=true for an encrypted "
+                f"an option {odd[0]!r} that PyMySQL does not know; use those of "
+                "pymysql.connect, such as ssl_ca=FILE or ssl_verify_identity=true for an encrypted "
                 "connection"
             )
         return ""
@@ -146,9 +145,9 @@ class MariaDBDialect(Dialect):
             "write_timeout": _SILENT_S,
         }
         given = {name: value for name, value in options.items() if name not in url.query}
-        # Repeatable reads would lock the gaps between jobs, and claims would wait for each other.
-        # All transactions are ended here: ending them once more would only find, and log, dead
-        # servers.
+        # REPEATABLE READ would lock gaps between jobs, so that claims wait for each other.
+        # All transactions are ended here: a second rollback by the pool would only log errors of
+        # dead servers.
         return create_engine(
             url,
             hide_parameters=True,
@@ -161,7 +160,7 @@ class MariaDBDialect(Dialect):
         if getattr(engine.dialect, "is_mariadb", False):
             return ""
         return (
-            f"{self.for_people(engine.url)} is MySQL: MySQL is not tested; use MariaDB or "
+            f"{self.for_people(engine.url)} is MySQL, which is not tested; use MariaDB or "
             "PostgreSQL"
         )
 
@@ -176,7 +175,7 @@ class MariaDBDialect(Dialect):
 
     @contextmanager
     def alone(self, connection: Connection) -> Iterator[None]:
-        # The names of such locks are the server's, not the database's.
+        # The names of such locks are global on the server, not in the database.
         database = str(connection.engine.url.database)
         name = f"skipjack_{hashlib.sha256(database.encode()).hexdigest()[:32]}"
         asked = {"name": name, "seconds": _SCHEMA_LOCK_WAIT_S}
@@ -191,7 +190,7 @@ class MariaDBDialect(Dialect):
             connection.execute(text("SELECT release_lock(:name)"), {"name": name})
 
     def in_order(self, query: Select[Any], table: Table, index: str) -> Select[Any]:
-        # Sorting instead would lock all that waits, and others would find nothing.
+        # A sort would lock all waiting jobs, so that other claims find none.
         return query.with_hint(table, f"FORCE INDEX ({index})", self.name)
 
     def name_type(self, length: int) -> str:
@@ -203,7 +202,7 @@ class MariaDBDialect(Dialect):
         return mysql.insert(table).prefix_with("IGNORE")
 
     def insert_new(self, connection: Connection, table: Table, rows: Rows) -> int:
-        """As one JSON text, which spares the driver a parameter for every value."""
+        """The rows are one JSON text, so that the driver needs no parameter for every value."""
         columns = [table.c[name] for name in rows[0]]
         typed = ", ".join(f"`{one.name}` {_plain(one)} PATH '$.{one.name}'" for one in columns)
         found = text(f"SELECT * FROM JSON_TABLE(:given, '$[*]' COLUMNS ({typed})) AS given")
@@ -217,7 +216,7 @@ def _code(cause: BaseException) -> int | None:
     if type(cause).__module__.partition(".")[0] != "pymysql":
         return None
     code = cause.args[0] if cause.args else 0
-    # PyMySQL says (0, '') of a connection that is already closed.
+    # PyMySQL raises (0, '') for a connection that is closed already.
     return 2006 if code == 0 else code if isinstance(code, int) else None
 
 
@@ -230,7 +229,7 @@ _PLAIN = (
 
 
 def _plain(column: Column[Any]) -> str:
-    """The type without its collation, which the table's own column has."""
+    """The type of a column without its collation."""
     for kind, name in _PLAIN:
         if isinstance(column.type, kind):
             return name

@@ -1,8 +1,8 @@
-"""PostgreSQL, through psycopg.
+"""PostgreSQL, with psycopg.
 
-Rows travel as one JSON text: the statement is the same for any number of them, so that it is parsed
-and planned once. Arrays would do too, but psycopg spells texts in them character by character: a
-job cost four times as much.
+Rows are sent as one JSON text: the statement is the same for any number of rows, so that it is
+parsed and planned once. Arrays would work too, but psycopg writes their texts character by
+character: a job cost four times as much.
 """
 
 from __future__ import annotations
@@ -31,26 +31,25 @@ from sqlalchemy import (
 )
 from sqlalchemy import Dialect as Backend
 
-from skipjack.fleet.store.sql.dialect import Dialect, Rows
+from skipjack.fleet.store.sql.dialect import Dialect, Rows, ViewSyntax
 from skipjack.fleet.store.sql.postgresql_pipeline import BARE, answered, pipelined, send
-from skipjack.fleet.store.sql.spelling import Spelling
 
 _LOCK_WAIT_S = 30
 _IDLE_S = 15
 _CONNECT_S = 10
 _SILENT_S = 300
-"""A server that says nothing for so long is away."""
+"""Time without an answer after which a server counts as unreachable."""
 _SCHEMA_LOCK = 0x536B6A6B
 
 # lock_not_available, serialization_failure, deadlock_detected, too_many_connections, shutdowns,
-# a server that starts or recovers, a transaction that idled: see appendix A of the manual.
+# a server that starts or recovers, an idle transaction: see appendix A of the manual.
 _PASSING = ("40", "55P03", "53300", "57P0", "08", "25P03")
 _AWAY = ("53300", "57P0", "08")
 _UNIQUE = "23505"
 
-# Results are long texts, which the default compresses thoroughly and slowly. Servers before 14, and
-# those that were built without it, do not have LZ4. Statements that are kept are planned once: with
-# lists of ids for parameters, the server would plan them for each list, at a fifth of its time.
+# Results are long texts, which the default method compresses slowly. LZ4 is missing in servers
+# before 14 and in some builds. Prepared statements are planned once: otherwise the server would
+# plan them for each list of ids, which took a fifth of its time.
 _SESSION = (
     "SELECT set_config(name, 'lz4', false) FROM pg_settings "
     "WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals) "
@@ -59,7 +58,7 @@ _SESSION = (
 )
 
 
-class _Spelling(Spelling):
+class _ViewSyntax(ViewSyntax):
     def time(self, seconds: str) -> str:
         return f"to_timestamp({seconds})"
 
@@ -96,7 +95,7 @@ class _Spelling(Spelling):
 
 
 class PostgreSQLDialect(Dialect):
-    """A server, which claims jobs with SKIP LOCKED."""
+    """A PostgreSQL server; jobs are claimed with SKIP LOCKED."""
 
     name = "postgresql"
     schemes: ClassVar = {
@@ -106,9 +105,9 @@ class PostgreSQLDialect(Dialect):
     module = "psycopg"
     extra = "postgresql"
     example = "postgresql+psycopg://user@host/name"
-    spelling = _Spelling()
+    view_syntax = _ViewSyntax()
     streaming: ClassVar = {BARE: True}
-    # now() would be when the transaction began, which may have waited for locks since.
+    # now() is the start of the transaction, which may have waited for locks since.
     now = "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
 
     def engine(self, url: URL, *, read_only: bool = False) -> Engine:
@@ -121,7 +120,7 @@ class PostgreSQLDialect(Dialect):
             f"-c idle_in_transaction_session_timeout={_IDLE_S}s",
         }
         given = {name: value for name, value in options.items() if name not in url.query}
-        # `postgresql_pipeline` begins and ends transactions by statements. All are ended here.
+        # `postgresql_pipeline` begins and ends all transactions with statements.
         engine = create_engine(
             url,
             hide_parameters=True,
@@ -141,7 +140,7 @@ class PostgreSQLDialect(Dialect):
         if not _is_drivers(cause):
             return False
         state = getattr(cause, "sqlstate", None)
-        if state is None:  # the client's own errors: refused, reset, timed out
+        if state is None:  # errors of the client: refused, reset, timed out
             names = ("OperationalError", "InterfaceError", "ConnectionTimeout")
             return type(cause).__name__ in names
         return str(state).startswith(_AWAY)
@@ -235,7 +234,7 @@ def _spelled(statement: Select[Any], backend: Backend) -> tuple[str, dict[str, A
 
 
 def _ids(rows: Rows) -> str:
-    """An array, spelled here because the driver takes longer."""
+    """An array of ids as text, which is faster than the driver's conversion."""
     return f"{{{','.join(str(row['id']) for row in rows)}}}"
 
 
@@ -254,7 +253,7 @@ def _update_from_json(table: Table, names: tuple[str, ...]) -> str:
     changes = ", ".join(f"{_quoted(name)} = v.{_quoted(name)}" for name in names if name != "id")
     return (
         f"UPDATE {table.name} SET {changes} FROM {_records(table, names)} "
-        # Said twice: else the planner, which cannot look into the JSON, reads the whole table.
+        # Redundant, but the planner cannot look into the JSON, and would read the whole table.
         f"WHERE {table.name}.id = v.id AND {table.name}.id = ANY (%s::bigint[])"
     )
 

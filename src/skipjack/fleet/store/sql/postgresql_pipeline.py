@@ -1,8 +1,8 @@
-"""PostgreSQL's pipeline mode: a statement that only writes is not waited for.
+"""PostgreSQL's pipeline mode: statements that only write are sent without waiting.
 
-`send` sends a statement, and `answered` waits for the answers to all that was sent. A transaction
-waits as often as it reads, and once for its COMMIT: nothing waits for BEGIN and for what is only
-written, whose errors the next wait raises. SQLAlchemy's own statements are waited for one by one.
+`send` sends a statement, and `answered` waits for the answers to all sent statements. A transaction
+waits for each read, and once for its COMMIT. There is no wait for BEGIN and for writes: their
+errors are raised by the next wait. SQLAlchemy's own statements are waited for one by one.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import DBAPIError
 
 BARE = "skipjack_bare"
-"""An execution option: no transaction is begun, each statement is one."""
+"""An execution option: each statement is its own transaction."""
 
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _WAITING = "skipjack_waiting"
-"""Likewise, of all statements but those with which SQLAlchemy finds out what the server is."""
+"""An execution option of all statements except those that detect the server."""
 _PIPELINE, _CONTEXT = "skipjack_pipeline", "skipjack_pipeline_context"
 
 
 def pipelined(engine: Engine) -> None:
-    """Put all connections of an engine, which commits by itself, into pipeline mode."""
+    """Put all connections of an engine in AUTOCOMMIT mode into pipeline mode."""
     engine.update_execution_options(**{_WAITING: True})
 
     @event.listens_for(engine, "close")
@@ -44,13 +44,13 @@ def pipelined(engine: Engine) -> None:
 
     @event.listens_for(engine, "commit")
     def _(connection: Connection) -> None:
-        # By itself the driver would leave it out where it has not yet heard of the BEGIN.
+        # The driver itself would omit it, because the answer to BEGIN was not read yet.
         if connection.get_execution_options().get(BARE):
             return
         try:
             connection.exec_driver_sql("COMMIT")
         except DBAPIError as error:
-            connection.invalidate(error)  # perhaps it is still in the transaction that failed
+            connection.invalidate(error)  # it may still be in the failed transaction
             raise
 
     @event.listens_for(engine, "rollback")
@@ -58,7 +58,7 @@ def pipelined(engine: Engine) -> None:
         import psycopg
 
         if not connection.invalidated:
-            with suppress(psycopg.Error):  # of what was sent and is undone now
+            with suppress(psycopg.Error):  # errors of statements that are rolled back
                 _wait(connection)
 
     @event.listens_for(engine, "do_execute")
@@ -76,7 +76,7 @@ def pipelined(engine: Engine) -> None:
 
 
 def _enter(connection: Connection) -> None:
-    """Change to pipeline mode, if the driver has it, for as long as the pool has the connection."""
+    """Enter pipeline mode, if the driver supports it, while the pool has the connection."""
     if _CONTEXT not in connection.info and connection.dialect.loaded_dbapi.Pipeline.is_supported():
         connection.info[_CONTEXT] = context = _driver(connection).pipeline()
         with _noticing(connection):
@@ -84,7 +84,7 @@ def _enter(connection: Connection) -> None:
 
 
 def send(connection: Connection, statement: str, values: Any = None) -> Any:
-    """Send a statement; the cursor that will have its rows once it is `answered`."""
+    """Send a statement; returns the cursor that has its rows after `answered`."""
     from psycopg.rows import namedtuple_row
 
     with _noticing(connection):
@@ -92,7 +92,7 @@ def send(connection: Connection, statement: str, values: Any = None) -> Any:
 
 
 def answered(connection: Connection) -> None:
-    """Wait for all that was sent; the first error of it is raised."""
+    """Wait for all sent statements; raises their first error."""
     with _noticing(connection):
         _wait(connection)
 
@@ -108,7 +108,7 @@ def _wait(connection: Connection) -> None:
 
 @contextmanager
 def _noticing(connection: Connection) -> Iterator[None]:
-    """A connection that turns out to be broken does not return to the pool."""
+    """Invalidate a broken connection, so that it does not return to the pool."""
     try:
         yield
     except connection.dialect.loaded_dbapi.Error as error:

@@ -1,4 +1,4 @@
-"""SQLite: a store in a file, for one machine and for those who share its file system."""
+"""SQLite: a store in a file, for one machine or a shared file system."""
 
 from __future__ import annotations
 
@@ -24,27 +24,28 @@ from sqlalchemy import (
 )
 
 from skipjack.errors import CorruptFileError, StorageError, UsageError
-from skipjack.fleet.store.sql.dialect import READ_ONLY, Dialect, Rows
-from skipjack.fleet.store.sql.spelling import Spelling
+from skipjack.fleet.store.sql.dialect import READ_ONLY, Dialect, Rows, ViewSyntax
 from skipjack.settings import expanded
 from skipjack.storage import (
     can_create_in,
+    check_journal,
+    describe_damage,
     ensure_directory,
+    is_damage,
     is_network_file_system,
     read_only_uri,
+    storage_error,
 )
-from skipjack.storage.sqlite_files import check_journal, damage_in_words, is_damage
-from skipjack.storage.transaction import storage_error
 
 if TYPE_CHECKING:
     from skipjack.settings import Settings
 
 BUSY_S = 30.0
-"""How long a lock is waited for."""
+"""Time to wait for a lock."""
 _IN_THE_WAY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-class _Spelling(Spelling):
+class _ViewSyntax(ViewSyntax):
     def time(self, seconds: str) -> str:
         return f"strftime('%Y-%m-%d %H:%M:%f', {seconds}, 'unixepoch')"
 
@@ -76,27 +77,27 @@ class _Spelling(Spelling):
 
 
 class SQLiteDialect(Dialect):
-    """A file. Writers take turns; readers and the writer do not wait for each other."""
+    """A file. Writers take turns; readers and a writer do not wait for each other."""
 
     name = "sqlite"
     schemes: ClassVar = {"sqlite": "sqlite", "sqlite+pysqlite": "sqlite"}
     module = "sqlite3"
     example = "sqlite:///file"
-    spelling = _Spelling()
+    view_syntax = _ViewSyntax()
     now = "((julianday('now') - 2440587.5) * 86400.0)"
-    streaming: ClassVar = {READ_ONLY: True}  # writers do not mind an old reader
+    streaming: ClassVar = {READ_ONLY: True}  # a long reader does not block writers
     file_name = "fleet.sqlite"
-    row_id = "INTEGER"  # rows are counted up only if their key is a plain INTEGER
+    row_id = "INTEGER"  # only a plain INTEGER key is generated
 
     def checked(self, url: URL) -> URL:
         if url.host or url.username or url.password or url.port:
             raise UsageError(
-                f"SKIPJACK_DB names a host or a user, and SQLite is a file; write {self.example}, "
+                f"SKIPJACK_DB has a host or a user, but SQLite is a file; write {self.example}, "
                 "with three slashes"
             )
         if not url.database or url.database == ":memory:":
             raise UsageError(
-                f"SKIPJACK_DB names no file: a store outlives its processes; write {self.example}"
+                f"SKIPJACK_DB has no file name, but a store is a file; write {self.example}"
             )
         return url.set(database=str(expanded(url.database).absolute()), query={})
 
@@ -112,7 +113,7 @@ class SQLiteDialect(Dialect):
 
         @event.listens_for(engine, "connect")
         def _(connection: Any, record: Any) -> None:
-            # Python's own transactions begin too late and never IMMEDIATE.
+            # Python's own transactions begin too late, and are never IMMEDIATE.
             connection.isolation_level = None
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA synchronous = FULL")
@@ -120,7 +121,7 @@ class SQLiteDialect(Dialect):
         @event.listens_for(engine, "begin")
         def _(connection: Connection) -> None:
             reading = read_only or connection.get_execution_options().get(READ_ONLY, False)
-            # Taken at once, a write lock is waited for; a reader that turns writer would only fail.
+            # BEGIN IMMEDIATE waits for the write lock; a reader that becomes a writer would fail.
             connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
 
         return engine
@@ -131,17 +132,17 @@ class SQLiteDialect(Dialect):
             ensure_directory(folder)
         elif not folder.is_dir():
             raise StorageError(
-                f"there is no folder {folder} for the store; make it, or mend the URL"
+                f"the folder {folder} of the store does not exist; create it, or correct the URL"
             )
         if Path(str(url.database)).is_dir():
             raise StorageError(
-                f"{url.database} is a directory, and a store is a file; name one in it in the URL"
+                f"{url.database} is a directory, but a store is a file; add a file name to the URL"
             )
         check_journal(Path(str(url.database)))
 
     @contextmanager
     def upgrading(self, engine: Engine) -> Iterator[Engine]:
-        """Without foreign keys: a table that others refer to could not be rebuilt."""
+        """Without foreign keys, because tables with references could not be rebuilt."""
         without = self.engine(engine.url)
 
         @event.listens_for(without, "connect")
@@ -158,9 +159,7 @@ class SQLiteDialect(Dialect):
         (text,) = connection.exec_driver_sql(made, (table, "table")).scalars()
         indices = connection.exec_driver_sql(made, (table, "index")).scalars().all()
         if old not in text:
-            raise StorageError(
-                f"table {table} is not as its revision made it; it was left as it is"
-            )
+            raise StorageError(f"table {table} differs from its revision; it was not changed")
         rebuilt = f"{table}_rebuilt"
         text = text.replace(f"CREATE TABLE {table}", f"CREATE TABLE {rebuilt}", 1)
         connection.exec_driver_sql(text.replace(old, new, 1))
@@ -175,8 +174,8 @@ class SQLiteDialect(Dialect):
         broken = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
         if broken is not None:
             raise StorageError(
-                f"{self.for_people(connection.engine.url)} has a row of {broken[0]} without its "
-                f"row of {broken[2]}; it was left as it is"
+                f"{self.for_people(connection.engine.url)} has a row in {broken[0]} without its "
+                f"row in {broken[2]}; it was not changed"
             )
 
     def is_read_only(self, url: URL, settings: Settings) -> bool:
@@ -186,16 +185,16 @@ class SQLiteDialect(Dialect):
         if not folder.is_dir() or can_create_in(folder):
             return False
         if not Path(str(url.database)).is_file():
-            raise StorageError(f"there are no jobs: {folder} has no store, and is read-only")
+            raise StorageError(f"there are no jobs: {folder} has no store and is read-only")
         return True
 
     def prepare(self, engine: Engine) -> None:
-        """Readers and the writer do not wait for each other, where the file system can do that.
+        """Use write-ahead logging if the file system supports it.
 
-        Of several that do this at once to a new file, SQLite refuses some without any waiting.
+        If several processes do this at once to a new file, SQLite refuses some without waiting.
         """
         wanted = "delete" if is_network_file_system(Path(str(engine.url.database))) else "wal"
-        # Below SQLAlchemy, which would begin a transaction.
+        # On the raw connection: SQLAlchemy would begin a transaction.
         with closing(engine.raw_connection()) as connection:
             connection.cursor().execute(f"PRAGMA journal_mode = {wanted}")
 
@@ -215,13 +214,13 @@ class SQLiteDialect(Dialect):
         return getattr(cause, "sqlite_errorcode", 0) & 0xFF in _IN_THE_WAY
 
     def is_collision(self, cause: BaseException) -> bool:
-        return False  # writers wait for each other: it is a mistake of ours
+        return False  # writers wait for each other, so it would be our error
 
     def explained(self, url: URL, cause: BaseException) -> StorageError | None:
         if is_damage(cause):
             return CorruptFileError(
-                f"the store {url.database} is damaged ({damage_in_words(cause)}); it was left as "
-                "it is: put a backup in its place, or move it away and load the jobs again"
+                f"the store {url.database} is damaged ({describe_damage(cause)}); it was not "
+                "changed: restore a backup, or move it away and load the jobs again"
             )
         if isinstance(cause, sqlite3.Error):
             return storage_error(cause, Path(str(url.database)))
@@ -237,7 +236,7 @@ class SQLiteDialect(Dialect):
         return sqlite.insert(table).on_conflict_do_nothing()
 
     def insert_new(self, connection: Connection, table: Table, rows: Rows) -> int:
-        """The driver is called directly, without a dictionary for every row."""
+        """Calls the driver directly, without a dictionary for every row."""
         names = list(rows[0])
         adding = self.ignoring(table).values({name: bindparam(name) for name in names})
         compiled = adding.compile(dialect=connection.dialect)

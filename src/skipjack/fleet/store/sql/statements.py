@@ -1,7 +1,7 @@
-"""Statements on rows, each in the way that its database takes them fastest.
+"""Statements on rows, in the fastest form for each database.
 
-Statements that run often are spelled once, by cached functions, with parameters instead of values:
-half the time of a claim of one job was spelling.
+Frequent statements are compiled once, by cached functions, with parameters instead of values:
+compilation took half the time of a claim of one job.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CHUNK = 10_000
 """Rows of one statement."""
 
 _LONG = 4096
-"""Characters from which on a text travels as a parameter of its own."""
+"""Length above which a text is sent as a separate parameter."""
 
 
 def chunks(items: Iterable[T], size: int = CHUNK) -> Iterator[list[T]]:
@@ -31,39 +31,39 @@ def chunks(items: Iterable[T], size: int = CHUNK) -> Iterator[list[T]]:
 
 
 def found(connection: Connection, statement: Select[Any], **values: Any) -> Sequence[Any]:
-    """The rows that a statement finds which is kept for good."""
+    """The rows of a cached statement."""
     return dialect_of(connection).found(connection, statement, values)
 
 
 def found_together(
     connection: Connection, *asked: tuple[Select[Any], Mapping[str, Any]]
 ) -> list[Sequence[Any]]:
-    """What each of several such statements finds, with their values."""
+    """The rows of several cached statements with their values."""
     return dialect_of(connection).found_together(connection, *asked)
 
 
 def among(
     connection: Connection, column: Column[Any], values: Iterable[Any]
 ) -> ColumnElement[bool]:
-    """Whether the column is one of the values."""
+    """Condition that the column is one of the values."""
     return dialect_of(connection).among(column, values)
 
 
 def among_thousands(
     connection: Connection, column: Column[Any], values: Sequence[Any]
 ) -> ColumnElement[bool]:
-    """Whether the column has one of these values, of which there may be thousands."""
+    """Condition that the column is one of the values, of which there may be thousands."""
     return dialect_of(connection).among_thousands(column, values)
 
 
 def insert_rows(connection: Connection, table: Table, rows: Rows) -> None:
-    """Insert rows that have the same columns; a key that is there is an error."""
+    """Insert rows with the same columns; an existing key is an error."""
     if rows:
         dialect_of(connection).insert_rows(connection, table, rows)
 
 
 def insert_long_rows(connection: Connection, table: Table, rows: Rows) -> None:
-    """Likewise, for rows that may have long texts: these travel each as it is."""
+    """`insert_rows` for rows that may have long texts, which are sent as parameters."""
     if all(type(value) is not str or len(value) <= _LONG for row in rows for value in row.values()):
         insert_rows(connection, table, rows)
     else:
@@ -71,7 +71,7 @@ def insert_long_rows(connection: Connection, table: Table, rows: Rows) -> None:
 
 
 def update_rows(connection: Connection, table: Table, rows: Rows) -> None:
-    """Change the other columns of the rows with these ids; all rows have the same columns."""
+    """Update rows by id; all have the same columns."""
     if rows:
         dialect_of(connection).update_rows(connection, table, rows)
 
@@ -79,7 +79,7 @@ def update_rows(connection: Connection, table: Table, rows: Rows) -> None:
 def update_and_insert(
     connection: Connection, table: Table, rows: Rows, other: Table, lines: Rows
 ) -> None:
-    """`update_rows` of one table and `insert_rows` of another, together where that is possible."""
+    """`update_rows` of one table and `insert_rows` of another, combined if possible."""
     if rows and lines:
         dialect_of(connection).update_and_insert(connection, table, rows, other, lines)
     else:
@@ -88,9 +88,9 @@ def update_and_insert(
 
 
 def insert_new(connection: Connection, table: Table, rows: Iterable[Row]) -> int:
-    """Insert rows that have the same columns, but not those whose key is there; how many were new.
+    """Insert rows with the same columns, without existing keys; returns how many were new.
 
-    Transactions that insert in the order of the key never wait for each other in a circle.
+    Insert in the order of the key, so that transactions do not deadlock.
     """
     dialect = dialect_of(connection)
     binary = any(isinstance(column.type, LargeBinary) for column in table.c)
@@ -101,5 +101,5 @@ def insert_new(connection: Connection, table: Table, rows: Iterable[Row]) -> int
 def insert_selected(
     connection: Connection, table: Table, columns: Sequence[str], rows: Select[Any]
 ) -> int:
-    """Insert what a query finds, but not where the key is there; how many were new."""
+    """Insert the rows of a query, without existing keys; returns how many were new."""
     return dialect_of(connection).insert_selected(connection, table, columns, rows)

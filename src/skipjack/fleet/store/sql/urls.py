@@ -1,8 +1,8 @@
-"""Where the database is: from SKIPJACK_DB to an engine, without ever showing a password.
+"""The URL of the database: from SKIPJACK_DB or the user directory, without showing a password.
 
-Each `Dialect` says which URLs are its own. Without a URL the store is a file in the user directory,
-of the first dialect that has files. A password may stand in a file that
-``SKIPJACK_DB_PASSWORD_FILE`` names, or where the driver looks for it.
+Each `Dialect` has its schemes of URLs. Without a URL the store is a file in the user directory, of
+the first dialect that uses files. A password may be in a file that ``SKIPJACK_DB_PASSWORD_FILE``
+names, or where the driver looks for it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MISPLACED = re.compile(r"[^/]*:[^@]*@")
 
 
 def database_url(given: str | None, settings: Settings) -> URL:
-    """The URL to use, checked, with its password; its driver is installed."""
+    """The checked URL with its password; `UsageError` if its driver is not installed."""
     text = given or DB.text()
     if not text:
         file = next(dialect for dialect in dialects() if dialect.file_name)
@@ -38,11 +38,11 @@ def database_url(given: str | None, settings: Settings) -> URL:
         url = make_url(decoded(text))
         asked = url.drivername
     except (ArgumentError, ValueError):
-        # Neither quoted nor chained: whatever it is may have a password in it.
+        # Neither quoted nor chained: the text may contain a password.
         raise UsageError(f"{VARIABLE} is not the URL of a database; write {_known()}") from None
     dialect = next((one for one in dialects() if asked in one.schemes), None)
     if dialect is None:
-        raise UsageError(f"{VARIABLE} asks for a database {asked!r}; write {_known()}")
+        raise UsageError(f"{VARIABLE} has an unknown scheme {asked!r}; write {_known()}")
     driver = dialect.schemes[asked]
     require(dialect, driver)
     return _checked(dialect, url.set(drivername=driver))
@@ -54,7 +54,7 @@ def _known() -> str:
 
 
 def _checked(dialect: Dialect, url: URL) -> URL:
-    # A path may have such signs further down.
+    # Paths may have such characters later.
     looks = _MISPLACED.match if dialect.file_name else _MISPLACED.search
     shown = ":" in (url.username or "") or "@" in (url.host or "")
     if shown or looks(url.database or ""):
@@ -67,43 +67,43 @@ def _checked(dialect: Dialect, url: URL) -> URL:
 
 
 def _misplaced() -> UsageError:
-    """A slash too many, or a sign that is not encoded, makes the password a part of what messages
-    show: so the URL is refused, and not quoted.
+    """With an extra slash or an unencoded character, the password would be part of what messages
+    show: so the URL is refused and not quoted.
     """
     return UsageError(
-        f"{VARIABLE} has a password where a user, host, database or file is named, or what looks "
-        f"like one; write {_known()}, and in a password %40 for @, %3A for : and %2F for /"
+        f"{VARIABLE} seems to have a password in the name of its user, host, database or file; "
+        f"write {_known()}, and in a password %40 for @, %3A for : and %2F for /"
     )
 
 
 def _check_options(dialect: Dialect, url: URL) -> None:
-    """What stands behind the question mark must be options that the driver takes."""
+    """Check that the driver accepts the options after the question mark."""
     try:
         _, options = url.get_dialect()().create_connect_args(url)
     except (ArgumentError, ValueError, TypeError):
         raise UsageError(
-            f"an option behind the ? of {VARIABLE} has a value that its driver does not take; "
-            "mend it or leave it out"
+            f"an option after the ? of {VARIABLE} has a value that its driver does not accept; "
+            "correct it or leave it out"
         ) from None
     if wrong := dialect.unknown_option(options):
         raise UsageError(f"{VARIABLE} has {wrong}")
 
 
-def for_people(url: URL) -> str:
-    """The URL without what may be secret: its password, and options, which may hold one."""
+def displayed_url(url: URL) -> str:
+    """The URL for display, without its password and its options, which may be secret."""
     return dialect_of(url).for_people(url)
 
 
-def sentence(url: URL, error: Exception) -> StorageError:
-    """What the database or its driver said, as one sentence without the password."""
+def storage_error_of(url: URL, error: Exception) -> StorageError:
+    """The error of the database or its driver, as one sentence without the password."""
     cause = error.orig if isinstance(error, DBAPIError) else error
     if cause is not None and (explained := dialect_of(url).explained(url, cause)):
         return explained
     parts = [str(part) for part in getattr(cause, "args", ()) if not isinstance(part, int)]
-    said = " ".join(" ".join(parts).split()) or type(cause).__name__
+    message = " ".join(" ".join(parts).split()) or type(cause).__name__
     for secret in _secrets(url):
-        said = said.replace(secret, "***")
-    return StorageError(f"the database {for_people(url)} cannot be used: {said}")
+        message = message.replace(secret, "***")
+    return StorageError(f"the database {displayed_url(url)} cannot be used: {message}")
 
 
 def _secrets(url: URL) -> list[str]:
@@ -113,10 +113,10 @@ def _secrets(url: URL) -> list[str]:
 
 @cache
 def _warn_of_other_readers(file: str) -> None:
-    """Once, not for every store that is opened."""
+    """Warn once, not for every store that is opened."""
     if expanded(file).stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
         log.warning(
-            "others can read the password of the database in %s (%s); chmod 600 %s keeps it yours",
+            "other users can read the database password in %s (%s); run chmod 600 %s",
             *(file, DB_PASSWORD_FILE, file),
         )
 

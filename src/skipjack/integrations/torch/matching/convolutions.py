@@ -1,4 +1,4 @@
-"""Convolutions of one to three dimensions, transposed ones, and their gradients."""
+"""Convolutions of one to three dimensions, transposed convolutions, and their gradients."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from skipjack.core.problem import Problem
-from skipjack.integrations.torch.calls import (
+from skipjack.core import Problem
+from skipjack.integrations.torch.matching.calls import (
     DTYPES,
     CallMatch,
     CallMatches,
@@ -23,20 +23,22 @@ from skipjack.integrations.torch.stubs import (
     CHANNEL_DTYPES,
     OPTIONAL_ARGUMENT,
     RESULT,
+    UNDEFINED,
+    PlanOutput,
+    PlanPlace,
 )
-from skipjack.integrations.torch.table import UNDEFINED, PlanOutput, PlanPlace
 from skipjack.operations import get, parse
 
 _AXES = {2: ("hw", "yx", "pq", "uv", "lj", "ab"), 3: ("dhw", "zyx", "opq", "tuv", "ilj", "eab")}
 _ALONE = 32768
-"""Elements up to which a small kernel is not divided among threads."""
+"""The number of elements up to which a small kernel runs on one thread."""
 _DX, _DW, _DB = range(3)
-_STRIDES = "strides that no kernel takes, or layouts that differ"
+_STRIDES = "no kernel supports its strides, or its layouts differ"
 
 
 @dataclass(frozen=True, slots=True)
 class _Geometry:
-    """What forward and backward have in common."""
+    """The geometry of a convolution, for all directions."""
 
     x: TensorFacts
     w: TensorFacts
@@ -48,16 +50,16 @@ class _Geometry:
 
     @property
     def channels_last(self) -> bool:
-        """As PyTorch decides it."""
+        """Whether the result has channels last, as PyTorch decides."""
         return _suggests_channels_last(self.x) or _suggests_channels_last(self.w)
 
     @property
     def channels(self) -> int:
-        """Of the result."""
+        """Channels of the result."""
         return self.w.sizes[1] * self.groups if self.transposed else self.w.sizes[0]
 
     def problem(self, direction: str) -> Problem:
-        """One dimension is two, the first of which has one element."""
+        """The problem; one dimension becomes two, the first with one element."""
         spatial = max(len(self.x.sizes) - 2, 2)
         image, taps, pads, strides, dilations, more = _AXES[spatial]
         given: dict[str, int] = {"n": self.x.sizes[0], "c": self.x.sizes[1]}
@@ -79,31 +81,31 @@ class _Geometry:
 
     @property
     def result_sizes(self) -> tuple[int, ...]:
-        """As PyTorch has them: channels second, whatever lies where."""
+        """PyTorch's sizes: channels second, whatever the layout."""
         problem = self.problem("fwd")
         stored = get(problem.operation).output(problem).shape
         pixels = stored[1:-1] if self.channels_last else stored[2:]
         return (self.x.sizes[0], self.channels, *pixels[2 - len(self.x.sizes) :])
 
     def lies_well(self, sizes: Sequence[int], strides: Sequence[int]) -> bool:
-        """Whether an array is in the layout that PyTorch gives the result."""
+        """Whether an array has the layout that PyTorch gives the result."""
         return matches(sizes, strides, _strides(sizes, self.channels_last))
 
     @property
     def lays_out_weights(self) -> bool:
-        """Whether it is known how PyTorch lays their gradient out.
+        """Whether the layout of their gradient in PyTorch is known.
 
-        Weights that lie both ways, as those of 1x1 do, have it the one way or the other beside
-        images with channels last: that depends on the library which computes it.
+        For weights that have both layouts, as those of 1x1, and images with channels last, it
+        depends on the library that computes the gradient.
         """
         return not self.channels_last or self.w.strides == _strides(self.w.sizes, True)
 
     def made(self, result: int, sizes: tuple[int, ...]) -> PlanOutput:
-        """A result."""
+        """An output for a result."""
         return PlanOutput(result, sizes, _strides(sizes, self.channels_last), self.x.dtype)
 
     def on_channels(self, verb: str, array: PlanPlace, vector: PlanPlace) -> StubStep:
-        """A small kernel that adds to or sums the channels of an array like the result."""
+        """A small kernel that adds a vector to the channels of an array, or sums them."""
         sizes = self.result_sizes
         outer, channels, inner = sizes[0], sizes[1], prod(sizes[2:])
         if self.channels_last:
@@ -125,7 +127,7 @@ def _strides(sizes: Sequence[int], channels_last: bool) -> tuple[int, ...]:
 
 
 def _suggests_channels_last(facts: TensorFacts) -> bool:
-    """As PyTorch's ``suggest_memory_format`` does; what lies both ways has its channels second."""
+    """Like PyTorch's ``suggest_memory_format``: arrays with both layouts have channels second."""
     if len(facts.sizes) not in (4, 5):
         return False
     least = 0
@@ -138,7 +140,7 @@ def _suggests_channels_last(facts: TensorFacts) -> bool:
 
 
 def match_convolution(call: TorchCall) -> CallMatches:
-    """A kernel, and a small one that adds the bias."""
+    """A kernel, and a small one for the bias."""
     x, w, bias, stride, padding, dilation, transposed, more, groups = call.arguments
     assert isinstance(x, TensorFacts) and isinstance(w, TensorFacts) and isinstance(groups, int)
     lists = _lists(padding, stride, dilation, more)
@@ -150,14 +152,14 @@ def match_convolution(call: TorchCall) -> CallMatches:
     part, after = KernelPart(geometry.problem("fwd"), arrays), list[StubStep]()
     if isinstance(bias, TensorFacts):
         if not bias.is_contiguous:
-            return CallMatches(reason="a bias with gaps")
+            return CallMatches(reason="its bias is not contiguous")
         after.append(geometry.on_channels("add", result, PlanPlace(OPTIONAL_ARGUMENT, 2)))
     made = geometry.made(0, geometry.result_sizes)
     return CallMatches((CallMatch((part,), (made,), after=tuple(after)),))
 
 
 def match_convolution_backward(call: TorchCall) -> CallMatches:
-    """Both gradients, or one of them; that of the bias goes with that of the weights."""
+    """Both gradients, or one of them; the bias's is computed with the weights'."""
     dy, x, w, _, stride, padding, dilation, transposed, more, groups, mask = call.arguments
     assert isinstance(x, TensorFacts) and isinstance(w, TensorFacts) and isinstance(groups, int)
     assert isinstance(dy, TensorFacts) and isinstance(mask, tuple)
@@ -174,9 +176,7 @@ def match_convolution_backward(call: TorchCall) -> CallMatches:
         for ours in dict.fromkeys(subsets)
         if (_DX in ours or _DW in ours) and (_DW not in ours or geometry.lays_out_weights)
     ]
-    return CallMatches(
-        tuple(ways), "" if ways else "no gradient is asked for that a kernel computes"
-    )
+    return CallMatches(tuple(ways), "" if ways else "no kernel computes the requested gradients")
 
 
 def _lists(*given: object) -> tuple[tuple[int, ...], ...]:
@@ -184,10 +184,10 @@ def _lists(*given: object) -> tuple[tuple[int, ...], ...]:
 
 
 def _why_not(geometry: _Geometry, biased: bool) -> str:
-    """What keeps kernels of ours from a call."""
+    """Why our kernels cannot compute a call; empty if they can."""
     x, w = geometry.x, geometry.w
     if len(x.sizes) not in (3, 4, 5) or len(w.sizes) != len(x.sizes):
-        return "not of one to three dimensions"
+        return "it does not have one to three dimensions"
     if not geometry.lies_well(x.sizes, x.strides) or not geometry.lies_well(w.sizes, w.strides):
         return _STRIDES
     if biased and DTYPES[x.dtype] not in CHANNEL_DTYPES:

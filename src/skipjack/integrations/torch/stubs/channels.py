@@ -1,8 +1,7 @@
-"""Small kernels of the hook itself: adding a bias to each channel, and summing each channel.
+"""Small kernels of the hook: they add a bias to each channel, or sum each channel.
 
-An array is seen as ``[outer, channels, inner]``. They take slots as other kernels do: the array,
-the vector of channels, these three sizes, and into how many tasks the work is divided. Sums are
-kept in double precision.
+An array has the shape ``[outer, channels, inner]``. They take slots like other kernels: the array,
+the vector of channels, the three sizes, and the number of tasks. Sums are in double precision.
 """
 
 from __future__ import annotations
@@ -280,11 +279,11 @@ _BODIES = {
     "sum_columns": _SUM_COLUMNS,
 }
 CHANNEL_KERNELS = tuple(f"{name}_{dtype}" for name in _BODIES for dtype in CHANNEL_DTYPES)
-"""Rows where there is an inner size, columns where there is none."""
+"""Rows if there is an inner size, columns if there is none."""
 
 
 def channel_text() -> str:
-    """All of them, as functions of a module that has ``parallel``."""
+    """The text of all kernels, for a module with ``parallel``."""
     texts = ["declare double @llvm.vector.reduce.fadd.v8f64(double, <8 x double>)"]
     for name, body in _BODIES.items():
         text = _KERNEL.replace("TOTAL", _TOTALS[name]).replace("BODY", body)
@@ -294,14 +293,14 @@ def channel_text() -> str:
 
 
 def _typed(text: str, dtype: str) -> str:
-    """Of one dtype."""
+    """The text for one dtype."""
     kind, size = ("float", "4") if dtype == "f32" else ("double", "8")
     text = re.sub(r"(WIDER|NARROWER)(1|8) (%\w+)", lambda found: _converted(found, kind), text)
     return text.replace("TYPE", kind).replace("SIZE", size)
 
 
 def _converted(found: re.Match[str], kind: str) -> str:
-    """To doubles or back; bits stay as they are where they are doubles already."""
+    """A conversion to doubles or back; doubles are unchanged."""
     way, lanes, value = found.groups()
     own, wide = (one if lanes == "1" else f"<8 x {one}>" for one in (kind, "double"))
     before, after = (own, wide) if way == "WIDER" else (wide, own)

@@ -1,32 +1,31 @@
 """The native functions that PyTorch calls instead of its own kernels, as LLVM IR.
 
-One function for each operation and backend. It writes down what the call is (the *words*: the
-operation; threads and switches, see `stubs.switches`; for each tensor its rank, dtype, sizes and
-strides; other arguments as they are), finds the entry of these words in a table, and does what that
-says: run kernels of ours, call PyTorch's own kernel past the dispatcher, raise, or ask Python
-again. Words that the table does not have lead to Python, once (`first_seen`); without an entry
-PyTorch's own kernel runs. What Python raises meanwhile (Ctrl-C, or the program is told to end) is
-raised again in the main thread, after the call.
+There is one function for each operation and backend. It encodes the call as *words* (the operation;
+threads and options of PyTorch; for each tensor its rank, dtype, sizes and strides; other
+arguments), finds the entry of these words in a table, and follows it: run our kernels, call
+PyTorch's own kernel without the dispatcher, raise, or ask Python again. Words that are not in the
+table lead to Python once; without an entry, PyTorch's own kernel runs. Exceptions in Python
+meanwhile (Ctrl-C, or SIGTERM) are raised again in the main thread, after the call.
 
-Everything it needs is laid out in plain memory by `skipjack.integrations.torch.table`:
+All data is laid out in plain memory by `skipjack.integrations.torch.stubs.table`:
 
 =======  ==========================================================================================
 state    table, its mask, closed, arena, arena's bytes, arena is busy, calls without an entry,
-         Python's function to call for new words
-entry    hash, kind, calls by us, calls by PyTorch, plan, message, number of words, words
+         Python's function for new words
+entry    hash, kind, our calls, PyTorch's calls, plan, message, number of words, words
 plan     outputs: number and records; places: number and records; steps: number and records;
-         the bytes to borrow; a bit for each result that PyTorch computes all the same; the
-         device, as its type times 256 and its number
+         bytes of scratch memory; a bit for each result that PyTorch still computes; the device
+         as its type times 256 plus its number
 output   result, rank, sizes, strides, dtype (-1: the tensor is undefined), device's type and index
-place    kind (0 argument, 1 optional one, 2 result, 3 arena, 4 optional argument that is written
-         to), index, offset in bytes
+place    kind (0 argument, 1 optional one, 2 result, 3 arena, 4 modified optional argument),
+         index, offset in bytes
 step     kernel, number of slots, their values, number of bindings, bindings (slot, place); on a
-         GPU the kernel is ``launch`` or ``fill``, whose first slot is the driver's code
+         GPU the kernel is ``launch`` or ``fill``, whose first slot is the driver's error code
 =======  ==========================================================================================
 
 Kernels run on PyTorch's own threads: ``parallel`` here has the interface of
-`skipjack.native.pool`. What they borrow is one arena for all; a call that finds it in use has a
-tensor instead, and so has every call on a GPU, from PyTorch's allocator.
+`skipjack.native.pool`. Their scratch memory is one arena; a call that finds it in use allocates a
+tensor instead, and so does every call on a GPU.
 """
 
 from __future__ import annotations
@@ -35,26 +34,34 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from skipjack.integrations.torch.signatures import ONE_WORD, ArgumentKind, Signature, TorchBackend
-from skipjack.integrations.torch.stubs import layout
-from skipjack.integrations.torch.stubs.borrowing import BORROWING_TEXT
+from skipjack.integrations.torch.stubs import table
+from skipjack.integrations.torch.stubs.call_words import (
+    SWITCHES_TEXT,
+    WORDS_TEXT,
+    dropped,
+    switches_text,
+)
 from skipjack.integrations.torch.stubs.channels import CHANNEL_KERNELS, channel_text
+from skipjack.integrations.torch.stubs.cpp_fallbacks import ROWS_TEXT
+from skipjack.integrations.torch.stubs.entry_search import ENTRY_SEARCH_TEXT
 from skipjack.integrations.torch.stubs.fallbacks import DIVISIBLE, fallback_text
-from skipjack.integrations.torch.stubs.finding import FINDING_TEXT
-from skipjack.integrations.torch.stubs.launching import (
+from skipjack.integrations.torch.stubs.launches import (
     FILL,
     LAUNCH,
-    LAUNCHING_TEXT,
+    LAUNCHES_TEXT,
     MOST_ARGUMENTS,
     MOST_DESCRIPTORS,
 )
-from skipjack.integrations.torch.stubs.rows import ROWS_TEXT
-from skipjack.integrations.torch.stubs.running import RUNNING_TEXT
-from skipjack.integrations.torch.stubs.switches import SWITCHES_TEXT, switches_text
-from skipjack.integrations.torch.stubs.words import WORDS_TEXT, dropped
+from skipjack.integrations.torch.stubs.plan_run import ARENA_TEXT, PLAN_RUN_TEXT
+from skipjack.integrations.torch.stubs.signatures import (
+    ONE_WORD,
+    ArgumentKind,
+    Signature,
+    TorchBackend,
+)
 
 STUB_STEPS = (*CHANNEL_KERNELS, LAUNCH, FILL)
-"""Functions that can be steps of a plan, besides our kernels."""
+"""Functions of the stubs that can be steps of a plan."""
 
 
 IMPORT_PREFIX = "skipjack_import_"
@@ -63,17 +70,17 @@ _IMPORT = re.compile(r"\{([A-Za-z_]\w*)\}")
 
 @dataclass(frozen=True, slots=True)
 class StubModule:
-    """The text of the stubs, and what it refers to.
+    """The text of the stubs, and the symbols that it uses.
 
-    It holds no addresses, so that its machine code serves every process with the same PyTorch.
+    It contains no addresses, so its machine code serves every process with the same PyTorch.
     """
 
     text: str
     names: tuple[str, ...]
-    """Functions of PyTorch and of others, and ``state``: what the stubs need the addresses of."""
+    """The functions whose addresses the stubs need, and ``state``."""
 
     def imports(self, address_of: Callable[[str], int], state: int) -> dict[str, int]:
-        """Symbols of the text and their addresses; 0 for a function that there is not."""
+        """The addresses of the symbols; 0 for a missing function."""
         found = {name: address_of(name) for name in self.names if name != "state"} | {
             "state": state
         }
@@ -82,18 +89,18 @@ class StubModule:
 
 def stub_module(signatures: tuple[Signature, ...]) -> StubModule:
     """A module with a function ``hook_NUMBER`` for each operation, and ``insert``."""
-    texts = [WORDS_TEXT, FINDING_TEXT, BORROWING_TEXT, RUNNING_TEXT, ROWS_TEXT, channel_text()]
-    texts += [LAUNCHING_TEXT, SWITCHES_TEXT]
+    texts = [WORDS_TEXT, ENTRY_SEARCH_TEXT, ARENA_TEXT, PLAN_RUN_TEXT, ROWS_TEXT, channel_text()]
+    texts += [LAUNCHES_TEXT, SWITCHES_TEXT]
     for number, signature in enumerate(signatures):
         texts += [fallback_text(number, signature), _hook(number, signature)]
     text = "\n".join(texts)
     for name in ("MOST_RANK", "MOST_ITEMS", "MOST_SLOTS", "MOST_PLACES", "MOST_WORDS"):
-        text = text.replace(name, str(getattr(layout, name)))
-    text = text.replace("ENTRY_HEAD", str(layout.ENTRY_HEAD))
+        text = text.replace(name, str(getattr(table, name)))
+    text = text.replace("ENTRY_HEAD", str(table.ENTRY_HEAD))
     text = text.replace("MOST_ARGUMENTS", str(MOST_ARGUMENTS))
     text = text.replace("MOST_DESCRIPTORS", str(MOST_DESCRIPTORS))
     names = tuple(sorted({"state", *_IMPORT.findall(text)}))
-    # Weak ones may be null, which code asks about.
+    # Weak symbols may be null, which the code checks.
     declared = "".join(f"@{IMPORT_PREFIX}{name} = extern_weak global i8\n" for name in names)
     return StubModule(declared + _IMPORT.sub(rf"@{IMPORT_PREFIX}\1", text), names)
 
@@ -165,7 +172,7 @@ def _hook(number: int, signature: Signature) -> str:
 
 
 def _reason(signature: Signature) -> list[str]:
-    """Why PyTorch's own kernel failed, in ``%why``; found while the arguments are there."""
+    """Code that sets ``%why`` to the error of PyTorch's kernel, before arguments are freed."""
     lines = ["  %why_said = call ptr @reason_of_failure()"]
     if signature.backend is TorchBackend.CPU:
         return [*lines, "  %why = select i1 true, ptr %why_said, ptr null"]
@@ -186,7 +193,7 @@ def _reason(signature: Signature) -> list[str]:
 
 
 def _remaining(number: int, signature: Signature) -> list[str]:
-    """What a plan leaves to PyTorch."""
+    """Code that computes the results that a plan leaves to PyTorch."""
     if signature.fallback not in DIVISIBLE:
         return ["  br label %give"]
     return [
@@ -206,7 +213,7 @@ def _remaining(number: int, signature: Signature) -> list[str]:
 
 
 def _written(place: int, kind: ArgumentKind) -> list[str]:
-    """An argument among the words."""
+    """Code that encodes an argument in the words."""
     lines = [
         f"  %a{place} = getelementptr i64, ptr %stack, i64 {place}",
         f"  %value{place} = load i64, ptr %a{place}, align 8",

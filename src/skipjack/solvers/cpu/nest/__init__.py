@@ -1,42 +1,59 @@
-"""Schedules of loop nests: what they are, which are legal, what changes them, what they cost.
+"""Schedules of loop nests: what they are, which are legal, what changes them.
 
-All of it is pure and imports `skipjack.core` alone; code is generated elsewhere.
+`schedule` defines a schedule and checks it; `actions` changes one loop at a time and lists the
+legal changes; `footprint` measures registers, code size and threads of a schedule. `register_tile`
+and `initial_schedules` propose good schedules before any measurement, `composition` draws
+schedules at random and crosses two of them, and `space` is the search space made of all this.
+Nothing here generates code: see `skipjack.solvers.cpu.nest_code`.
 """
 
-from skipjack.solvers.cpu.nest.action_rules import ActionRules, LegalActions, legal_actions
-from skipjack.solvers.cpu.nest.actions import (
-    FACTORS,
-    Action,
-    ActionKind,
-    apply,
-    family,
-    mark,
-    merge,
-    move,
-    split,
-    swap,
-)
-from skipjack.solvers.cpu.nest.features import schedule_features
-from skipjack.solvers.cpu.nest.footprint import (
-    ScheduleLimits,
-    accumulator_vectors,
-    is_aligned,
-    is_streaming,
-    unrolled_copies,
-    vector_lanes,
-)
-from skipjack.solvers.cpu.nest.legality import can_vectorize, carrying_start, check, is_legal
-from skipjack.solvers.cpu.nest.schedule import (
-    MAX_STEP,
-    Loop,
-    Mark,
-    Schedule,
-    loop_range,
-    normalize,
-    ranges,
-)
-from skipjack.solvers.cpu.nest.space import ScheduleSpace
-from skipjack.solvers.cpu.nest.threads import has_partials, is_parallel, shared_loops, shared_out
+from typing import TYPE_CHECKING
+
+from skipjack.lazy_names import lazy
+
+if TYPE_CHECKING:
+    from skipjack.solvers.cpu.nest.actions import (
+        FACTORS,
+        Action,
+        ActionKind,
+        ActionRules,
+        LegalActions,
+        all_actions,
+        apply,
+        legal_actions,
+        mark,
+        merge,
+        move,
+        split,
+        swap,
+    )
+    from skipjack.solvers.cpu.nest.footprint import (
+        ScheduleLimits,
+        accumulator_vectors,
+        has_partials,
+        is_aligned,
+        is_parallel,
+        is_streaming,
+        schedule_features,
+        shared_loops,
+        shared_out,
+        unrolled_copies,
+        vector_lanes,
+    )
+    from skipjack.solvers.cpu.nest.schedule import (
+        MAX_STEP,
+        Loop,
+        Mark,
+        Schedule,
+        can_vectorize,
+        carrying_start,
+        check,
+        is_legal,
+        loop_range,
+        normalize,
+        ranges,
+    )
+    from skipjack.solvers.cpu.nest.space import ScheduleSpace
 
 __all__ = [
     "FACTORS",
@@ -51,11 +68,11 @@ __all__ = [
     "ScheduleLimits",
     "ScheduleSpace",
     "accumulator_vectors",
+    "all_actions",
     "apply",
     "can_vectorize",
     "carrying_start",
     "check",
-    "family",
     "has_partials",
     "is_aligned",
     "is_legal",
@@ -76,3 +93,23 @@ __all__ = [
     "unrolled_copies",
     "vector_lanes",
 ]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "actions": (
+            "Action ActionKind ActionRules FACTORS LegalActions all_actions apply legal_actions "
+            "mark merge move split swap"
+        ),
+        "footprint": (
+            "ScheduleLimits accumulator_vectors has_partials is_aligned is_parallel "
+            "is_streaming schedule_features shared_loops shared_out unrolled_copies "
+            "vector_lanes"
+        ),
+        "schedule": (
+            "Loop MAX_STEP Mark Schedule can_vectorize carrying_start check is_legal loop_range "
+            "normalize ranges"
+        ),
+        "space": "ScheduleSpace",
+    },
+)

@@ -1,7 +1,7 @@
-"""Single steps on schedules: split, merge, swap, move and mark.
+"""Single steps on schedules (split, merge, swap, move, mark), and which of them are legal.
 
 Every action is a pure function of a legal schedule; it gives a legal schedule or raises
-`ScheduleError`. Which ones are legal is decided without trying them in `action_rules`.
+`ScheduleError`. `LegalActions` decides which actions are legal without trying them.
 """
 
 from __future__ import annotations
@@ -10,15 +10,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
+from itertools import compress
 
-from skipjack.core.nest import Nest
+from skipjack.core import Nest
 from skipjack.errors import ScheduleError
 from skipjack.reading import numbered
-from skipjack.solvers.cpu.nest.legality import check
-from skipjack.solvers.cpu.nest.schedule import Loop, Mark, Schedule, loop_range
+from skipjack.solvers.cpu.nest.schedule import (
+    MAX_STEP,
+    Loop,
+    Mark,
+    Schedule,
+    can_vectorize,
+    check,
+    loop_range,
+    partial_results_fault,
+)
 
 FACTORS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 28, 32)
-"""The factors that are offered for splits; `split` itself takes any."""
+"""The factors that are offered for splits; `split` itself accepts any."""
 
 
 class ActionKind(StrEnum):
@@ -33,7 +42,7 @@ class ActionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action on the loop at a position. The argument is a factor, a position or a mark."""
+    """An action on the loop at a position; the argument is a factor, a position or a mark."""
 
     kind: ActionKind
     position: int
@@ -50,9 +59,9 @@ class Action:
 def split(schedule: Schedule, nest: Nest, position: int, factor: int) -> Schedule:
     """Put a loop with a step `factor` times as long around the loop.
 
-    The inner loop stays where it is if it is in the marked suffix, and the outer one goes right
-    above the suffix. A parallel loop stays parallel, and the inner one goes right below the
-    parallel loops.
+    If the loop is in the marked suffix, it stays there as the inner loop, and the outer one goes
+    directly above the suffix. A parallel loop stays parallel, and the inner one goes directly below
+    the parallel loops.
     """
     loop = _loop_at(schedule, position)
     step = loop.step * factor
@@ -73,7 +82,7 @@ def split(schedule: Schedule, nest: Nest, position: int, factor: int) -> Schedul
 
 
 def merge(schedule: Schedule, nest: Nest, position: int) -> Schedule:
-    """Remove the loop, so that the next inner one on its variable covers its range.
+    """Remove the loop; the next inner one on its variable then covers its range.
 
     The innermost loop on a variable stays, and the next outer one is removed instead.
     """
@@ -96,7 +105,7 @@ def swap(schedule: Schedule, nest: Nest, position: int) -> Schedule:
 
 
 def move(schedule: Schedule, nest: Nest, position: int, to: int) -> Schedule:
-    """Take the loop out and put it back so that it lies at position `to`."""
+    """Move the loop to position `to`."""
     loop = _loop_at(schedule, position)
     _loop_at(schedule, to)
     if to == position:
@@ -123,7 +132,6 @@ def mark(schedule: Schedule, nest: Nest, position: int, mark: Mark) -> Schedule:
 
 
 def apply(action: Action, schedule: Schedule, nest: Nest) -> Schedule:
-    """The schedule after the action."""
     match action.kind:
         case ActionKind.SPLIT:
             return split(schedule, nest, action.position, int(action.argument))
@@ -138,12 +146,12 @@ def apply(action: Action, schedule: Schedule, nest: Nest) -> Schedule:
 
 
 @lru_cache(maxsize=64)
-def family(
+def all_actions(
     loops: int,
     factors: tuple[int, ...] = FACTORS,
     kinds: tuple[ActionKind, ...] = tuple(ActionKind),
 ) -> tuple[Action, ...]:
-    """Every action on a schedule of so many loops, legal or not, in a fixed order."""
+    """Every action on a schedule of `loops` loops, legal or not, in a fixed order."""
     arguments: dict[ActionKind, Sequence[int | Mark]] = {
         ActionKind.SPLIT: factors,
         ActionKind.MERGE: (0,),
@@ -172,3 +180,218 @@ def _legal(loops: Sequence[Loop], nest: Nest) -> Schedule:
     schedule = Schedule(tuple(loops))
     check(schedule, nest)
     return schedule
+
+
+# Which actions are legal on a schedule, decided without trying them: agrees with `apply`.
+
+_MARKS = tuple(Mark)
+_NONE, _VECTORIZE, _UNROLL, _ACCUMULATE, _PARALLEL, _STREAM = _MARKS
+# Looking up a member of an enumeration in its class takes 0.1 µs, which is long here.
+_NO_MARK = [False] * len(_MARKS)
+
+
+class ActionRules:
+    """The properties of a nest that the rules use: keep one for all schedules of the nest."""
+
+    __slots__ = ("extents", "partial_results", "reduced", "vectorizable")
+
+    def __init__(self, nest: Nest) -> None:
+        self.extents = {name: min(extent, MAX_STEP + 1) for name, extent in nest.loops}
+        self.reduced = frozenset(nest.reduction_loops)
+        self.vectorizable = frozenset(name for name in self.extents if can_vectorize(name, nest))
+        self.partial_results = not partial_results_fault(nest)
+
+
+class LegalActions:
+    """The legal actions on one schedule, which must itself be legal for the nest.
+
+    Positions must be those of loops; only `allows` and `mask` accept any.
+    """
+
+    __slots__ = (
+        *("carrying", "covered", "inner", "loops", "outer", "parallel", "reduced"),
+        *("rules", "streamed", "suffix", "vectorized"),
+    )
+
+    def __init__(self, schedule: Schedule, rules: ActionRules) -> None:
+        loops, count = schedule.loops, len(schedule.loops)
+        self.loops, self.rules = loops, rules
+        self.outer, self.inner = [-1] * count, [count] * count
+        """Positions of the next outer and the next inner loop on the same variable."""
+        self.covered = [0] * count
+        self.reduced = [loop.variable in rules.reduced for loop in loops]
+        self.parallel, self.suffix, self.vectorized, self.streamed = 0, count, -1, False
+        last: dict[str, int] = {}
+        for at, loop in enumerate(loops):
+            name, mark = loop.variable, loop.mark
+            above = last.get(name, -1)
+            if above < 0:
+                self.covered[at] = rules.extents[name]
+            else:
+                self.covered[at], self.outer[at], self.inner[above] = loops[above].step, above, at
+            last[name] = at
+            if mark is _NONE:
+                continue
+            if mark is _PARALLEL:
+                self.parallel = at + 1
+                continue
+            self.suffix = min(self.suffix, at)
+            if mark is _VECTORIZE or mark is _STREAM:
+                self.vectorized, self.streamed = at, mark is _STREAM
+        self.carrying = self._carrying(self.suffix)
+
+    # Each kind of action
+
+    def largest_factor(self, at: int) -> int:
+        """Splits by factors from 2 up to this are legal; 1 if none is."""
+        if at < self.parallel:
+            # The new loop goes below the parallel ones.
+            if self.inner[at] < self.parallel:
+                return 1
+        elif at >= self.suffix and (self.outer[at] >= self.suffix or self._parts_sums(at)):
+            # The new loop goes above the suffix.
+            return 1
+        return (self.covered[at] - 1) // self.loops[at].step
+
+    def can_merge(self, at: int) -> bool:
+        return self.outer[at] >= 0 or self.inner[at] < len(self.loops)
+
+    def reach(self, at: int) -> range:
+        """The positions that a loop can be moved to, including its own."""
+        low, high = self._block(at)
+        return range(max(low, self.outer[at] + 1), min(high, self.inner[at]))
+
+    def marks(self, at: int) -> list[Mark]:
+        """The marks that can replace a loop's mark."""
+        found: list[Mark] = []
+        if at < self.suffix:
+            if at == self.parallel - 1:
+                found.append(_NONE)
+        elif at == self.suffix and (at == self.vectorized or not self._parts_sums(at)):
+            found.append(_NONE)
+        if at == self.parallel and self._can_share(at):
+            found.append(_PARALLEL)
+        if at >= self.suffix - 1:
+            found.append(_UNROLL)
+            if self.reduced[at]:
+                found.append(_ACCUMULATE)
+            if self._can_vectorize(at):
+                found.append(_VECTORIZE)
+                if self._can_stream(at):
+                    found.append(_STREAM)
+        own = self.loops[at].mark
+        return [mark for mark in found if mark is not own]
+
+    def allows(self, action: Action) -> bool:
+        """Whether `apply` would succeed."""
+        at, argument = action.position, action.argument
+        if not 0 <= at < len(self.loops):
+            return False
+        if isinstance(argument, Mark):
+            return argument in self.marks(at)
+        match action.kind:
+            case ActionKind.SPLIT:
+                return 2 <= argument <= self.largest_factor(at)
+            case ActionKind.MERGE:
+                return self.can_merge(at)
+            case ActionKind.SWAP:
+                return at + 1 in self.reach(at)
+            case _:
+                return argument != at and argument in self.reach(at)
+
+    def mask(
+        self,
+        loops: int,
+        factors: Sequence[int] = FACTORS,
+        kinds: Sequence[ActionKind] = tuple(ActionKind),
+    ) -> list[bool]:
+        """For every member of `all_actions(loops, ...)`, whether it is legal.
+
+        The schedule may have more or fewer loops.
+        """
+        here = range(min(loops, len(self.loops)))
+        missing = [False] * (loops - len(here))
+        mask: list[bool] = []
+        for kind in kinds:
+            width = 1
+            if kind is ActionKind.SPLIT:
+                width = len(factors)
+                for at in here:
+                    largest = self.largest_factor(at)
+                    mask += [2 <= factor <= largest for factor in factors]
+            elif kind is ActionKind.MERGE:
+                mask += [self.can_merge(at) for at in here]
+            elif kind is ActionKind.SWAP:
+                mask += [at + 1 in self.reach(at) for at in here]
+            elif kind is ActionKind.MOVE:
+                width = loops
+                for at in here:
+                    reach = self.reach(at)
+                    row = [False] * len(self.loops)
+                    row[reach.start : reach.stop] = [True] * len(reach)
+                    row[at] = False
+                    mask += (row + missing)[:loops]
+            else:
+                width = len(_MARKS)
+                for at in here:
+                    legal = self.marks(at)
+                    mask += [mark in legal for mark in _MARKS] if legal else _NO_MARK
+            mask += missing * width
+        return mask
+
+    def _carrying(self, suffix: int) -> int:
+        """Position of the first of the reduction loops directly above a suffix."""
+        start = suffix
+        while start > self.parallel and self.reduced[start - 1]:
+            start -= 1
+        return start
+
+    def _parts_sums(self, at: int) -> bool:
+        """Whether a plain loop on the variable directly above the suffix makes streaming illegal.
+
+        Streamed output must not be read again: no reduction loop may lie further out.
+        """
+        return self.streamed and not self.reduced[at] and self.carrying < self.suffix
+
+    def _block(self, at: int) -> tuple[int, int]:
+        """The positions within which loops can be reordered, except loops on the same variable."""
+        if at < self.parallel:
+            return 0, self.parallel
+        if at >= self.suffix:
+            return self.suffix, len(self.loops)
+        if not self.streamed:
+            return self.parallel, self.suffix
+        low = at < self.carrying
+        return (self.parallel, self.carrying) if low else (self.carrying, self.suffix)
+
+    def _can_share(self, at: int) -> bool:
+        """Whether the first loop that is not parallel can become parallel."""
+        if self.reduced[at]:
+            return at == 0 and self.rules.partial_results and not self.streamed
+        return at == 0 or not self.reduced[0]
+
+    def _can_vectorize(self, at: int) -> bool:
+        loop = self.loops[at]
+        alone = self.vectorized < 0 or self.vectorized == at
+        return alone and loop.step == 1 and loop.variable in self.rules.vectorizable
+
+    def _can_stream(self, at: int) -> bool:
+        return not self.reduced[at] and not any(
+            self.reduced[: self._carrying(min(at, self.suffix))]
+        )
+
+
+rules_of = lru_cache(maxsize=256)(ActionRules)
+"""The rules of a nest, cached."""
+
+
+def legal_actions(
+    schedule: Schedule,
+    nest: Nest,
+    factors: tuple[int, ...] = FACTORS,
+    kinds: tuple[ActionKind, ...] = tuple(ActionKind),
+) -> list[Action]:
+    """The legal actions on a schedule, in a fixed order."""
+    count = len(schedule.loops)
+    mask = LegalActions(schedule, rules_of(nest)).mask(count, factors, kinds)
+    return list(compress(all_actions(count, factors, kinds), mask))

@@ -1,9 +1,9 @@
 """Register tiles and a simple model of what they cost.
 
-A tile says how many copies of each variable the straight-line code holds, and which variable (the
-pivot) lies in vectors. The model counts half cycles on a core that starts two multiply-adds and two
-loads per cycle: a step takes as long as its busiest part, and not less than the latency of a
-multiply-add. It knows no caches; it is meant to order tiles, not to predict times.
+A tile says how many copies of each variable the straight-line code has, and which variable (the
+pivot) lies in vectors. The model counts half cycles of a core that starts two multiply-adds and two
+loads per cycle: a step takes as long as its busiest unit, and not less than the latency of a
+multiply-add. It ignores caches; it is meant to order tiles, not to predict times.
 """
 
 from __future__ import annotations
@@ -13,24 +13,23 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from skipjack.core.nest import Nest
-from skipjack.solvers.cpu.nest.legality import vector_variables
-from skipjack.solvers.cpu.nest.schedule import long_variables
+from skipjack.core import Nest
+from skipjack.solvers.cpu.nest.schedule import long_variables, vector_variables
 
 VECTORS = (1, 2, 3, 4, 5, 6, 7, 8)
 """Widths of a register tile, in vectors."""
 
 _LATENCY = 10
-"""Multiply-adds that must be under way at once to keep two units busy."""
+"""Multiply-adds that must be in flight to keep two units busy."""
 _TILE_OVERHEAD = 8
 _LOAD_PRICE = 0.15
-"""Loads that hide behind arithmetic still take part of the front end."""
+"""The cost of a load that arithmetic hides: it still occupies the front end."""
 _MAX_UNROLL = 28
 
 
 @dataclass(frozen=True, slots=True)
 class Pivot:
-    """The variable at the bottom of the tile: vectorised, or unrolled where nothing can be."""
+    """The innermost variable of a tile: vectorised, or unrolled if nothing can be vectorised."""
 
     variable: str
     lanes: int
@@ -38,18 +37,16 @@ class Pivot:
 
     @property
     def vectorized(self) -> bool:
-        """Whether it lies in vectors."""
         return self.lanes > 1
 
 
 @dataclass(frozen=True, slots=True)
 class RegisterTile:
-    """Copies per variable, in vectors for the pivot; variables that are left out have one."""
+    """Copies per variable, in vectors for the pivot; missing variables have one copy."""
 
     copies: tuple[tuple[str, int], ...]
 
     def of(self, variable: str) -> int:
-        """Copies of one variable."""
         return dict(self.copies).get(variable, 1)
 
 
@@ -66,7 +63,7 @@ def find_pivot(nest: Nest, lanes: int) -> Pivot | None:
 
 
 def tiles(nest: Nest, pivot: Pivot, registers: int) -> Iterator[RegisterTile]:
-    """The tiles worth a thought for a nest: those whose values fit into the registers."""
+    """The tiles of a nest whose values fit into the registers."""
     most = -(-nest.extent(pivot.variable) // pivot.lanes)
     for others in _other_copies(nest, pivot):
         for width in _widths(nest, pivot, alone=not others):
@@ -78,16 +75,16 @@ def tiles(nest: Nest, pivot: Pivot, registers: int) -> Iterator[RegisterTile]:
 def _widths(nest: Nest, pivot: Pivot, alone: bool) -> tuple[int, ...]:
     if pivot.reduced or not nest.reduction:
         return (1, 2, 4, 8)
-    # A row of accumulators without other rows beside it must be long to hide the latency.
+    # A single row of accumulators must be long to hide the latency.
     return (*VECTORS, 12, 16) if alone else VECTORS
 
 
 def _other_copies(nest: Nest, pivot: Pivot) -> Iterator[tuple[tuple[str, int], ...]]:
-    """Unrolling of the output's other variables: none, one alone, or the last two a little."""
+    """Copies of the output's other variables: none, of one variable, or a few of the last two."""
     free = {*nest.reduction_loops, pivot.variable}
     others = [name for name in long_variables(nest) if name not in free]
-    # Many copies pay where an input does not depend on the variable, so that what is loaded of it
-    # serves all of them; elsewhere they only make for more streams through memory.
+    # Many copies pay if an input does not depend on the variable, so that one load of it serves all
+    # of them; otherwise they only read more streams of memory.
     reused = [name for name in others if nest.reduction and _is_shared(name, nest)]
     yield ()
     for name in others:
@@ -114,7 +111,7 @@ def _registers_used(tile: RegisterTile, nest: Nest, pivot: Pivot) -> int:
 
 
 def throughput(tile: RegisterTile, nest: Nest, pivot: Pivot) -> float:
-    """Useful vector operations per half cycle over the whole nest, tails included: at most 1."""
+    """Useful vector operations per half cycle over the whole nest, including tails: at most 1."""
     work = prod(extent for _, extent in nest.loops) / pivot.lanes
     tiled = dict(tile.copies)
     outputs = [name for name in long_variables(nest) if name not in nest.reduction_loops]
@@ -129,7 +126,7 @@ def throughput(tile: RegisterTile, nest: Nest, pivot: Pivot) -> float:
 def _pieces(
     name: str, tiled: Mapping[str, int], nest: Nest, pivot: Pivot
 ) -> Iterator[tuple[int, int]]:
-    """How many full tiles lie along a variable with how many copies, then the tail."""
+    """The number of full tiles along a variable and their copies, then the tail."""
     lanes = pivot.lanes if name == pivot.variable else 1
     copies = tiled.get(name, 1)
     full, tail = divmod(nest.extent(name), copies * lanes)
@@ -151,7 +148,7 @@ def _tile_time(copies: Mapping[str, int], nest: Nest, pivot: Pivot) -> float:
 
 
 def _loads(copies: tuple[tuple[str, int], ...], nest: Nest) -> list[int]:
-    """Distinct values that one step over the tile reads of each input."""
+    """The number of distinct values of each input that one step over the tile reads."""
     return [
         prod(count for name, count in copies if access.stride(name)) for access in nest.inputs
     ] or [0]

@@ -1,1 +1,1 @@
-"""Triton functions; each file is one idea. Nothing here is loaded before something is compiled."""
+"""Kernels in Triton's language; nothing else is in these files."""

@@ -1,26 +1,27 @@
-"""TVM's MetaSchedule as a library to compare with, from an environment of its own.
+"""TVM's MetaSchedule as a library to compare with: a script for TVM's Python, and its kernels."""
 
-::
+from typing import TYPE_CHECKING
 
-    metaschedule  the script that TVM's Python runs: tunes products, writes kernels
-    tuning        finds that Python and runs the script
-    kernel        loads and calls such a kernel without TVM
-    solver        what the registry knows
-"""
+from skipjack.lazy_names import lazy
 
-from skipjack.solvers.vendor.tvm.kernel import TvmRecord, read_record
-from skipjack.solvers.vendor.tvm.solver import KERNELS_VARIABLE, TvmSolver
-from skipjack.solvers.vendor.tvm.tuning import (
-    ENVIRONMENT,
-    HOW_TO_GET,
-    Metaschedule,
-    TuningPlan,
-    find_python,
-)
+if TYPE_CHECKING:
+    from skipjack.solvers.vendor.tvm.solver import (
+        KERNELS_VARIABLE,
+        TvmRecord,
+        TvmSolver,
+        read_record,
+    )
+    from skipjack.solvers.vendor.tvm.tuner import (
+        ENVIRONMENT,
+        INSTALL_HINT,
+        Metaschedule,
+        TuningPlan,
+        find_python,
+    )
 
 __all__ = [
     "ENVIRONMENT",
-    "HOW_TO_GET",
+    "INSTALL_HINT",
     "KERNELS_VARIABLE",
     "Metaschedule",
     "TuningPlan",
@@ -29,3 +30,11 @@ __all__ = [
     "find_python",
     "read_record",
 ]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "solver": "KERNELS_VARIABLE TvmRecord TvmSolver read_record",
+        "tuner": "ENVIRONMENT INSTALL_HINT Metaschedule TuningPlan find_python",
+    },
+)

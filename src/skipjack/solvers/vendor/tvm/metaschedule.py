@@ -1,13 +1,15 @@
 """Tunes float32 matrix products with TVM MetaSchedule and keeps the best kernels.
 
-This script runs inside TVM's own Python environment and shares nothing with the rest of the project
-but the files it writes.  It reads shapes ``M_N_K`` (``C[M, N] = A[M, K] @ B[K, N]``, float32,
-row-major) from its input, one in a line, and answers each with its name in a line when
-``FOLDER/M_N_K/`` holds ``meta.json``: what was done, and what is needed to call ``kernel.so``, the
-best kernel found, without TVM.  It ends with its input, and with the process that started it.
+This script runs in TVM's own Python environment and shares nothing with the rest of the project
+except the files that it writes. It reads shapes ``M_N_K`` (``C[M, N] = A[M, K] @ B[K, N]``,
+float32, row-major) from standard input, one per line. For each it prints the name when
+``FOLDER/M_N_K/meta.json`` exists, which says what was done, and what is needed to call
+``kernel.so``, the best kernel found, without TVM. It ends when its input ends, or when the process
+that started it ends.
 
-A shape whose ``meta.json`` exists for the same trials is not tuned again; ``meta.json`` is written
-last.  A shape that failed has an ``error`` in it, and is tried again when it is asked for again.
+A shape whose ``meta.json`` exists for the same number of trials is not tuned again; ``meta.json``
+is written last. If a shape failed, its ``meta.json`` has an ``error``, and the shape is tried again
+the next time.
 """
 
 from __future__ import annotations
@@ -83,7 +85,7 @@ def write_meta(path: Path, meta: dict[str, Any]) -> None:
 
 
 def is_done(path: Path, trials: int) -> bool:
-    """Say whether ``path`` is a finished record made with this many trials."""
+    """Whether ``path`` is a complete record made with this many trials."""
     try:
         meta = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -94,7 +96,7 @@ def is_done(path: Path, trials: int) -> bool:
 
 
 def matmul(shape: ProductShape) -> Any:
-    """Give the untuned product as a TVM function of (A, B, C)."""
+    """Return the untuned product as a TVM function of (A, B, C)."""
     from tvm import te
 
     a = te.placeholder((shape.m, shape.k), name="A", dtype="float32")
@@ -117,7 +119,7 @@ def libraries() -> list[str]:
 
 
 def check(module: Any, shape: ProductShape) -> float:
-    """Run the built kernel once; give the largest error relative to NumPy's product."""
+    """Run the built kernel once; return the largest error relative to NumPy's product."""
     import numpy as np
     import tvm.runtime
 
@@ -135,7 +137,7 @@ def check(module: Any, shape: ProductShape) -> float:
 
 
 def tune(shape: ProductShape, options: TrialOptions, folder: Path) -> dict[str, Any]:
-    """Tune one shape, write its ``kernel.so``, and give the facts for ``meta.json``."""
+    """Tune one shape, write its ``kernel.so``, and return the content of ``meta.json``."""
     import tvm.s_tir.tensor_intrin  # noqa: F401 -- takes seconds; here it is not timed
     from tvm.driver import build
     from tvm.s_tir import meta_schedule as ms
@@ -196,7 +198,7 @@ def tune(shape: ProductShape, options: TrialOptions, folder: Path) -> dict[str, 
 
 
 def run_shape(shape: ProductShape, options: TrialOptions, folder: Path) -> None:
-    """Tune one shape unless it is done; what came of it is in its ``meta.json``."""
+    """Tune one shape unless that was done before, and write its ``meta.json``."""
     import tvm
 
     path = folder / META_NAME
@@ -215,14 +217,14 @@ def run_shape(shape: ProductShape, options: TrialOptions, folder: Path) -> None:
 
 
 def end_with_parent() -> None:
-    """Have Linux end this process when the one that started it is gone."""
+    """Let Linux end this process when the process that started it ends."""
     if sys.platform == "linux":
         set_death_signal = 1
         ctypes.CDLL(None).prctl(set_death_signal, signal.SIGTERM)
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Tune every shape that comes."""
+    """Tune every shape that is read."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--trials", type=int, default=64, help="measured trials per shape")
     parser.add_argument("--trials-per-iter", type=int, default=64, help="trials per search round")
@@ -230,8 +232,8 @@ def main(argv: list[str] | None = None) -> int:
         "--warmup-samples", type=int, default=100, help="trials before the cost model is used"
     )
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--core", type=int, default=0, help="the one core to run on")
-    parser.add_argument("--folder", type=Path, required=True, help="where kernels are kept")
+    parser.add_argument("--core", type=int, default=0, help="the core to run on")
+    parser.add_argument("--folder", type=Path, required=True, help="the folder of the kernels")
     args = parser.parse_args(argv)
     end_with_parent()
     os.environ.update(ENVIRONMENT)
@@ -240,7 +242,7 @@ def main(argv: list[str] | None = None) -> int:
         args.trials, args.trials_per_iter, args.warmup_samples, args.seed, args.core
     )
     with os.fdopen(os.dup(1), "w") as answers:
-        os.dup2(2, 1)  # TVM prints what it does
+        os.dup2(2, 1)  # TVM prints its progress
         for line in sys.stdin:
             shape = ProductShape.parse(line)
             run_shape(shape, options, args.folder.resolve() / shape.name)

@@ -1,4 +1,4 @@
-"""The first schema: problems, labels, jobs, and what came of them."""
+"""The first schema: problems, labels, jobs and their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machines as people register them: how to reach each, what it has, whether it is in use."""
+"""Registrations of machines: how to reach each, its devices, whether it is enabled."""
 
 from __future__ import annotations
 

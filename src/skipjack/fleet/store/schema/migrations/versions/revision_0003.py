@@ -1,4 +1,4 @@
-"""Claims pass over jobs of other kinds without reading their rows."""
+"""The index of claims has the kind, so that rows of other kinds are not read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stops of what nobody has seen yet: registered machines, and devices of an architecture."""
+"""Aborts of registered machines and of architectures, before any was seen."""
 
 from __future__ import annotations
 

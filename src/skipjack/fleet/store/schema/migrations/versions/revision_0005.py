@@ -1,4 +1,4 @@
-"""Owners say which process they are, so that one that is known to be dead is not waited for."""
+"""Owners identify their process, so that jobs of a dead one can be freed at once."""
 
 from __future__ import annotations
 

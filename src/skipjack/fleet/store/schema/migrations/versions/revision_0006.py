@@ -1,4 +1,4 @@
-"""Machines whose workers are lost pause for a while."""
+"""Machines are paused after they have lost workers."""
 
 from __future__ import annotations
 

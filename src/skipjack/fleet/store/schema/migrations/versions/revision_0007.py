@@ -1,4 +1,4 @@
-"""Devices of one name are told apart by their class: model, vectors, caches."""
+"""Devices with one name are distinguished by their class: model, vectors, caches."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from skipjack.fleet.store.sql.column_types import LongText, RowId, ShortText
-from skipjack.fleet.store.sql.stored_json import stored
+from skipjack.fleet.store.sql.column_types import LongText, RowId, ShortText, parse_stored
 
 revision = "0007"
 down_revision = "0006"
@@ -18,7 +17,7 @@ down_revision = "0006"
 _TEXT = LongText()
 _ID = RowId()
 _BY_NAME = ", by name"
-"""The end of the model of a device that nobody has seen."""
+"""The end of the model of a device that was described by its name."""
 
 
 _devices = sa.table("devices", *map(sa.column, ("name", "record", "created")))
@@ -67,11 +66,11 @@ def upgrade() -> None:
 
 
 def _fill(connection: sa.Connection) -> None:
-    """A label is for the class that its newest job was built for, else for what was seen last."""
+    """Bind a label to the class that its newest job was built for, else to the one seen last."""
     known = sa.select(_devices).where(_devices.c.record.is_not(None))
     seen = {name: (record, at) for name, record, at in connection.execute(known).all()}
     for name, (record, at) in seen.items():
-        _keep(connection, name, stored(record), at)
+        _keep(connection, name, parse_stored(record), at)
     job = _jobs.c
     newest = sa.select(sa.func.max(job.id)).where(job.device_record.is_not(None))
     newest = newest.group_by(job.label, job.device)
@@ -82,10 +81,10 @@ def _fill(connection: sa.Connection) -> None:
     found = connection.execute(sa.select(job.label, job.device).distinct())
     for label, device in sorted({(row.label, row.device) for row in found} - done):
         text, at = built.get((label, device)) or seen.get(device) or ("", 0.0)
-        record = stored(text) if text else {}
+        record = parse_stored(text) if text else {}
         if record and record["model"].endswith(_BY_NAME):
             text, at = seen.get(device, ("", 0.0))
-            record = stored(text) if text else {}
+            record = parse_stored(text) if text else {}
         class_key = _keep(connection, device, record, at) if record else None
         connection.execute(
             _of_labels.insert().values(label=label, device=device, class_key=class_key)
@@ -103,7 +102,7 @@ def _keep(connection: sa.Connection, name: str, record: dict[str, Any], seen: fl
 
 
 def _class_key(record: dict[str, Any]) -> str:
-    """As `Device.class_key` was when this revision was made."""
+    """`Device.class_key` as it was when this revision was written."""
     caches = ",".join(f"{level}={size}" for level, size in record["caches"])
     text = f"{record['model']}|{record['vector_bytes']}|{caches}"
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]

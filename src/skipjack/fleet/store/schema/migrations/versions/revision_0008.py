@@ -1,4 +1,4 @@
-"""Measurements in facts have named metrics with units: the views, made anew, find times in both."""
+"""Measurements in facts have named metrics with units; new views read both forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views of problems, of their tags and of labels: they are made anew with the others."""
+"""Views of problems, of their tags and of labels, which are created with the others."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Jobs have columns for their kind and for the program that does them.
 
-Before, ``find`` and ``kernels`` stood in the place of the solver, and ``miopen`` in that of the
-searcher.
+Before, ``find`` and ``kernels`` were values of the solver column, and ``miopen`` of the searcher
+column.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def upgrade() -> None:
 
 
 def _indexed(connection: sa.Connection) -> list[str | None]:
-    """The columns of the index of waiting jobs; none if there is no such index."""
+    """The columns of the index of waiting jobs; empty if there is no such index."""
     found = {one["name"]: one for one in sa.inspect(connection).get_indexes("jobs")}
     return list(found[_INDEX]["column_names"]) if _INDEX in found else []
 

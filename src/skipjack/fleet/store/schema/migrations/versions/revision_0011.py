@@ -1,6 +1,6 @@
-"""What rounds found out is in the ledger's tables, one row for each fact, instead of in JSON texts.
+"""Facts of rounds are in the ledger's tables, one row for each, instead of in JSON texts.
 
-A text that is not in the form of a ledger's rows becomes a log of its job.
+A text that cannot be parsed becomes a log of its job.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ down_revision = "0010"
 log = logging.getLogger(__name__)
 
 _LEDGER_FORMAT = 5
-"""Whose tables these are; the ledger's steps up to it never change."""
+"""The ledger's format of these tables; its migrations up to this format never change."""
 _NAMES = (
     *("devices", "protocols", "studies", "epochs", "study_log", "candidates", "builds"),
     *("candidate_builds", "measurements", "marks", "verdicts"),

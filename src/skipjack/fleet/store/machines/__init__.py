@@ -1,1 +1,0 @@
-"""Machines and their devices, as they registered and as they were seen."""

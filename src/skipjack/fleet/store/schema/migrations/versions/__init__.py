@@ -1,0 +1,1 @@
+"""Revisions of the schema, one module each."""

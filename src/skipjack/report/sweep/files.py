@@ -1,0 +1,270 @@
+"""A sweep's result as JSON, CSV and a directory of files; JSON is read back as it was."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, fields, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from skipjack.core import Config, Status
+from skipjack.errors import MalformedError, NewerFormatError, StorageError
+from skipjack.reading import Field, parse_json
+from skipjack.report.screen import print_json, warn
+from skipjack.report.sweep.summary import parameter_names, pareto_front
+from skipjack.storage import atomic_write
+from skipjack.sweep.engine import SweepResult, SweepTrial
+from skipjack.sweep.session import SweepForecast
+
+# A sweep's result as files: CSV for spreadsheets, and JSON that is read back unchanged.
+
+FORMAT = 1
+KIND = "sweep"
+_BEFORE = ("number", "purpose", "status", "cached", "built")
+_AFTER = ("seconds", "build_seconds", "reason", "log")
+_NO_NUMBERS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
+
+
+def csv_columns(result: SweepResult) -> list[str]:
+    """The header, which has the columns of all runs.
+
+    A metric with the name of another column gets the prefix ``metric.``, a parameter
+    ``parameter.``.
+    """
+    taken = {*_BEFORE, *_AFTER}
+    parameters = [_told_apart(name, taken, "parameter") for name in parameter_names(result)]
+    metrics = [_told_apart(name, taken, "metric") for name in _metric_names(result)]
+    return [*_BEFORE, *parameters, *metrics, *_AFTER]
+
+
+def _told_apart(name: str, taken: set[str], kind: str) -> str:
+    """An unused name, prefixed with the kind if needed; adds it to the used names."""
+    while name in taken:
+        name = f"{kind}.{name}"
+    taken.add(name)
+    return name
+
+
+def _metric_names(result: SweepResult) -> list[str]:
+    return sorted({name for trial in result.trials for name in trial.metrics})
+
+
+def csv_text(result: SweepResult) -> str:
+    """A row for each run, in order; quoted according to RFC 4180."""
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream)
+    writer.writerow(csv_columns(result))
+    parameters, metrics = parameter_names(result), _metric_names(result)
+    for trial in result.trials:
+        point = [_cell(trial.point[name]) if name in trial.point else "" for name in parameters]
+        measured = [_cell(trial.metrics.get(name, "")) for name in metrics]
+        before = [_cell(getattr(trial, name)) for name in _BEFORE]
+        writer.writerow([*before, *point, *measured, *(_cell(getattr(trial, n)) for n in _AFTER)])
+    return stream.getvalue()
+
+
+def _cell(value: Any) -> str:
+    """Text as it is, other values as JSON, so that None differs from an empty cell."""
+    return str(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def write_csv(result: SweepResult, path: Path) -> None:
+    """Replace `path` atomically."""
+    atomic_write(path, csv_text(result).encode())
+
+
+def to_json(result: SweepResult) -> dict[str, Any]:
+    """The whole result as strict JSON, in which NaN is ``{"float": "nan"}``.
+
+    With several objectives, ``front`` has the points on the Pareto front; it is computed again when
+    a file is read.
+    """
+    front = [dict(summary.point) for summary in pareto_front(result)]
+    record = {
+        **{item.name: getattr(result, item.name) for item in fields(result)},
+        "objectives": [asdict(objective) for objective in result.objectives],
+        "trials": [_trial_record(trial) for trial in result.trials],
+        "gain": asdict(result.gain) if result.gain else None,
+    }
+    encoded = {name: _encoded(value) for name, value in record.items()}
+    return {"format": FORMAT, "kind": KIND, **encoded, "front": _encoded(front)}
+
+
+def _trial_record(trial: SweepTrial) -> dict[str, Any]:
+    return {item.name: getattr(trial, item.name) for item in fields(trial)}
+
+
+def _encoded(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _encoded(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_encoded(item) for item in value]
+    if isinstance(value, Status):
+        return value.value
+    if isinstance(value, float) and not isfinite(value):
+        return {"float": str(value)}
+    return value
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decoded(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"float"} and value["float"] in _NO_NUMBERS:
+        return _NO_NUMBERS[value["float"]]
+    return {name: _decoded(item) for name, item in value.items()}
+
+
+def write_json(result: SweepResult, path: Path) -> None:
+    """Replace `path` atomically."""
+    text = json.dumps(to_json(result), indent=1, ensure_ascii=False, allow_nan=False)
+    atomic_write(path, f"{text}\n".encode())
+
+
+def read_json(path: Path) -> SweepResult:
+    """Read a file of `write_json`. A file of a newer format is refused."""
+    try:
+        record = parse_json(path.read_bytes())
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
+    except MalformedError as error:
+        raise StorageError(f"{path} is not JSON: {error}") from error
+    return from_json(record, str(path))
+
+
+def from_json(record: Any, where: str) -> SweepResult:
+    """The result from a record of `to_json`; `where` is its name in errors."""
+    if not isinstance(record, dict) or record.get("kind") != KIND:
+        raise StorageError(f"{where} is not a result of a sweep; give a file that a sweep wrote")
+    version = record.get("format")
+    if not isinstance(version, int) or version < 1:
+        raise StorageError(f"{where} has no format number; it is not a result of a sweep")
+    if version > FORMAT:
+        raise NewerFormatError(
+            f"{where} has format {version} of sweep results, and this Skipjack reads formats up to "
+            f"{FORMAT}; install the version that wrote it"
+        )
+    try:
+        return _result(Field(_decoded(record), finite=False))
+    except MalformedError as error:
+        raise StorageError(
+            f"{where} is damaged: {error}; run the sweep again to write it"
+        ) from error
+
+
+def _result(record: Field) -> SweepResult:
+    return _own(record, SweepResult).of(
+        SweepResult,
+        trials=tuple(_trial(trial) for trial in record["trials"].elements()),
+        best=_point(record["best"]),
+        baseline=_point(record["baseline"]),
+    )
+
+
+def _trial(record: Field) -> SweepTrial:
+    return _own(record, SweepTrial).of(SweepTrial, point=Config.of(record["point"].mapping()))
+
+
+def _own(record: Field, kind: type[SweepResult] | type[SweepTrial]) -> Field:
+    """The record without entries that are not fields."""
+    names = {item.name for item in fields(kind)}
+    own = {name: value for name, value in record.mapping().items() if name in names}
+    return replace(record, plain=own)
+
+
+def _point(said: Field) -> Config | None:
+    return None if said.null else Config.of(said.mapping())
+
+
+# Output of ``sweep`` and ``grid``, printed and as files.
+
+
+def render_sweep(result: SweepResult, json: bool) -> None:
+    """Print the points and the best of them."""
+    if json:
+        print_sweep_json(result)
+        return
+    from skipjack.report.sweep.terminal import print_sweep
+
+    print_sweep(result)
+
+
+def print_sweep_json(result: SweepResult, **more: object) -> None:
+    """Print the result as one object, with additional fields if given."""
+    pass
+
+    print_json("sweep", {**to_json(result), **more})
+
+
+def render_forecast(seen: SweepForecast, json: bool) -> None:
+    """Print what would be built and run."""
+    if json:
+        print_json("sweep --dry-run", _forecast_fields(seen))
+        return
+    from skipjack.report.sweep.terminal import print_plan
+
+    print_plan(seen)
+
+
+def _forecast_fields(seen: SweepForecast) -> dict[str, object]:
+    plan = seen.plan
+    points = [dict(point) for point in plan.points]
+    return {
+        "product": plan.product,
+        "runs": plan.runs,
+        "refused": len(plan.refused),
+        "builds": plan.builds,
+        "first": points[0] if points else None,
+        "last": points[-1] if points else None,
+        "points": points,
+        "rebuilds": plan.rebuilds,
+        "known": seen.known,
+        "extra_runs": seen.extra,
+        "at_most": seen.at_most,
+        "seconds": seen.seconds,
+        "open_end": seen.open_end,
+        "simulated": seen.simulated,
+    }
+
+
+def write_files(result: SweepResult, csv: Path | None, report: Path | None) -> None:
+    """Write the files that ``--csv`` and ``--report`` request."""
+    if csv:
+        pass
+
+        write_csv(result, csv)
+    if report:
+        write_report(result, report)
+
+
+def make_report_directory(directory: Path) -> None:
+    """Create the directory, or fail, before anything is run for the report."""
+    from skipjack.storage import ensure_directory
+
+    ensure_directory(directory, "give --report a directory that can be written to")
+
+
+def write_report(result: SweepResult, directory: Path) -> None:
+    """Write all results of a sweep to files."""
+    pass
+    from skipjack.report.sweep.drawing import PlotsMissingError
+    from skipjack.report.sweep.page import write_html, write_plots
+    from skipjack.storage import atomic_write
+
+    make_report_directory(directory)
+    write_json(result, directory / "result.json")
+    write_csv(result, directory / "runs.csv")
+    if result.user_conf:
+        text = "".join(f"{line}\n" for line in result.user_conf)
+        atomic_write(directory / "user.conf", text.encode())
+    # The page can be written without matplotlib; plots cannot.
+    write_html(result, directory / "report.html")
+    try:
+        write_plots(result, directory)
+    except PlotsMissingError as error:
+        warn(f"the report is in {directory}, without plots: {error}")

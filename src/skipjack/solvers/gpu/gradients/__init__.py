@@ -1,1 +1,0 @@
-"""Solvers for gradients that take more than one kernel on GPUs."""

@@ -1,0 +1,1 @@
+"""Kernels of elementwise operations, reductions and normalisations."""

@@ -1,0 +1,1 @@
+"""Elementwise operations, reductions and normalisations on GPUs."""

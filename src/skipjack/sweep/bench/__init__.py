@@ -1,0 +1,52 @@
+"""What a sweep measures: outcomes of runs, workloads, sensors and cooling."""
+
+from typing import TYPE_CHECKING
+
+from skipjack.lazy_names import lazy
+
+if TYPE_CHECKING:
+    from skipjack.sweep.bench.outcome import RunOutcome, SimulatedBench, SweepBench, synthetic_run
+    from skipjack.sweep.bench.sensors import Sensors, program_output
+    from skipjack.sweep.bench.thermal import RunCondition, Thermal
+    from skipjack.sweep.bench.workload import (
+        Workload,
+        build_part,
+        content_digest,
+        count_builds,
+        count_rebuilds,
+        fewest_builds,
+        product_points,
+        workload_of,
+    )
+
+__all__ = [
+    "RunCondition",
+    "RunOutcome",
+    "Sensors",
+    "SimulatedBench",
+    "SweepBench",
+    "Thermal",
+    "Workload",
+    "build_part",
+    "content_digest",
+    "count_builds",
+    "count_rebuilds",
+    "fewest_builds",
+    "product_points",
+    "program_output",
+    "synthetic_run",
+    "workload_of",
+]
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "outcome": "RunOutcome SimulatedBench SweepBench synthetic_run",
+        "sensors": "Sensors program_output",
+        "thermal": "RunCondition Thermal",
+        "workload": (
+            "Workload build_part content_digest count_builds count_rebuilds fewest_builds "
+            "product_points workload_of"
+        ),
+    },
+)

@@ -1,1 +1,0 @@
-"""NVIDIA's grid.py by its own words."""

@@ -1,1 +1,0 @@
-"""Temperature, throttling and power of the devices that a sweep runs on."""
