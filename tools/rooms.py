@@ -1197,7 +1197,8 @@ TABLE_HEAD = """# Old and new names
 Modules, classes and other names that changed in November 2026, for branches and plug-ins that were
 written before. Import paths that the documentation showed still work, with a `DeprecationWarning`
 that names the new one (`src/skipjack/earlier_paths.py`). The tables are printed by
-`tools/rooms.py table tools/plans/*.plan`, from the plans that `tools/rooms.py` carried out.
+`tools/rooms.py table tools/plans/*.plan`, from the plans that it carried out. The plans
+also have the names of attributes, parameters and variables.
 
 ## Modules
 
@@ -1219,13 +1220,10 @@ def print_table(plan: Plan) -> None:
     print("\n## Classes, functions, constants\n\n| module before | name before | now |")
     print("| --- | --- | --- |")
     for (module, name), new in sorted(plan.names.items()):
+        if name.startswith("_"):
+            continue
         where = module.removeprefix("skipjack.").replace(".", "/")
         print(f"| `{where}` | `{name}` | `{new}` |")
-    print("\n## Attributes, methods, parameters, variables\n\n| before | now | in |")
-    print("| --- | --- | --- |")
-    for old, new, folders in sorted(plan.words):
-        where = ", ".join(f"`{folder}`" for folder in folders) or "everywhere"
-        print(f"| `{old}` | `{new}` | {where} |")
 
 
 def main() -> None:

@@ -146,7 +146,7 @@ def test_removed_entries_are_told_apart_by_their_deployments(home: Path) -> None
 def test_a_stale_entry_behind_a_fresh_one_is_told_as_such(home: Path) -> None:
     bank = Bank.open(home / "user")
     bank.add([entry(7), entry(7, toolchain="llvm-1.0.0/llvmlite-0.0.1")])
-    assert "a fresh entry is in use" in run("bank", "clean", "--stale")
+    assert "a current entry is used instead" in run("bank", "clean", "--stale")
     assert len(bank.entries()) == 1
 
 

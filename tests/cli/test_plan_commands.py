@@ -52,7 +52,7 @@ def test_the_book_knows_every_command_and_its_options() -> None:
         ("run", "-l L --nodes 2", "-N: only for --engine slurm"),
         ("run", "-l L --engine ray --image x", "--image is for --engine local"),
         ("tune", "add:64 --build-only --seconds 3", "--seconds has no effect with --build-only"),
-        ("tune", "add:64 --set rows", "'rows' is not a pin"),
+        ("tune", "add:64 --set rows", "'rows' has no value"),
         ("status", "--state nope", "unknown state 'nope'"),
         ("compare", "A --against B --min-effect few", "--min-effect is 'few'; write a percentage"),
         ("promote", "L", "give --into DIR"),

@@ -116,7 +116,7 @@ def test_a_damaged_file_is_set_aside_and_the_next_run_starts_anew(
     path = filled(tmp_path, study)
     damaged = damage(path.read_bytes())
     path.write_bytes(damaged)
-    with pytest.raises(CorruptFileError, match=r"set aside as .*corrupt-.*next run starts a new"):
+    with pytest.raises(CorruptFileError, match=r"renamed to .*corrupt-.*next run starts a new"):
         Ledger.open(tmp_path)
     (aside,) = tmp_path.glob("ledger.sqlite.corrupt-*[0-9]")
     assert aside.read_bytes() == damaged
@@ -142,7 +142,7 @@ def test_damage_found_while_working_sets_the_file_aside(
     path.write_bytes(data[: len(data) // 2].ljust(len(data), b"\xff"))
     monkeypatch.setattr(connection, "_LARGEST_QUICK_CHECK_BYTES", 0)
     ledger = Ledger.open(tmp_path)
-    with pytest.raises(CorruptFileError, match="set aside"):
+    with pytest.raises(CorruptFileError, match="renamed to"):
         ledger.trials(study.id)
     assert not path.exists()
 

@@ -97,7 +97,7 @@ def test_several_objectives_have_a_front() -> None:
         for n, (rate, latency) in enumerate([(10.0, 5.0), (20.0, 9.0), (9.0, 6.0)])
     ]
     lines = printed(sweep(trials, objectives=(RATE, LATENCY)))
-    start = lines.index("the front: 2 points that no other beats in everything")
+    start = lines.index("the front: 2 points that no other beats in every objective")
     assert "samples_per_second (max)  latency_ms (min)  a" in lines[start + 1]
     assert [line.split() for line in lines[start + 3 : start + 5]] == [
         ["20", "9", "1"], ["10", "5", "0"],
@@ -110,7 +110,7 @@ def test_a_long_front_is_cut_and_counted() -> None:
         for n in range(30)
     ]
     lines = printed(sweep(trials, objectives=(RATE, LATENCY)))
-    assert "the front: 30 points that no other beats in everything" in lines
+    assert "the front: 30 points that no other beats in every objective" in lines
     assert "  and 10 more" in lines
 
 

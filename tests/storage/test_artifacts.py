@@ -31,7 +31,7 @@ def test_damage_is_found_on_reading_and_set_aside(tmp_path: Path) -> None:
     store = ArtifactStore(tmp_path)
     digest = store.put(b"code")
     store.path(digest).write_bytes(b"cod\0")
-    with pytest.raises(CorruptFileError, match=r"set aside as \w+\.corrupt-"):
+    with pytest.raises(CorruptFileError, match=r"renamed to \w+\.corrupt-"):
         store.get(digest)
     assert digest not in store
     assert [path.read_bytes() for path in store.path(digest).parent.iterdir()] == [b"cod\0"]

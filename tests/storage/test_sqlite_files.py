@@ -220,7 +220,7 @@ def test_a_ledger_with_such_a_name_is_set_aside(tmp_path: Path) -> None:
     data = bytearray((tmp_path / "ledger.sqlite").read_bytes())
     data[data.index(b"tablebuilds") + 5] = 0xFF
     (tmp_path / "ledger.sqlite").write_bytes(data)
-    with pytest.raises(StorageError, match=r"is damaged \(.*\); it was set aside as"):
+    with pytest.raises(StorageError, match=r"is damaged \(.*\); it was renamed to"):
         Ledger.open(tmp_path)
     with Ledger.open(tmp_path) as ledger:
         assert ledger.devices() == []
@@ -244,7 +244,7 @@ def test_a_ledger_without_one_of_its_tables_is_set_aside(tmp_path: Path) -> None
         (tmp_path / "ledger.sqlite").read_bytes().replace(b"candidate_builds", b"candidate_bxilds")
     )
     (tmp_path / "ledger.sqlite").write_bytes(data)
-    with pytest.raises(StorageError, match="it was set aside as"):
+    with pytest.raises(StorageError, match="it was renamed to"):
         Ledger.open(tmp_path)
     Ledger.open(tmp_path).close()
 

@@ -134,7 +134,7 @@ def _remove(
         return
     verb = "would remove" if dry_run else "removed"
     for entry in gone:
-        behind = "; a fresh entry is in use" if stale and bank.ranked(*entry.key) else ""
+        behind = "; a current entry is used instead" if stale and bank.ranked(*entry.key) else ""
         typer.echo(f"{verb} {_entry_name(entry)}{behind if not dry_run else ''}")
     if not gone:
         typer.echo("the bank has no such entry; nothing was removed")

@@ -176,7 +176,7 @@ def _quarantine(path: Path, error: BaseException) -> CorruptFileError:
     # damaged file and delete it, which it does not do to a renamed file.
     aside = quarantine(path, companions=_COMPANIONS)
     return CorruptFileError(
-        f"the ledger {path} is damaged ({describe_damage(error)}); it was set aside as "
+        f"the ledger {path} is damaged ({describe_damage(error)}); it was renamed to "
         f"{aside.name}, and the next run starts a new one"
     )
 

@@ -23,7 +23,7 @@ def read_pins(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         name, sign, value = (part.strip() for part in text.partition("="))
         if not (name and sign and value):
-            raise UsageError(f"{text!r} is not a pin; write a parameter and its value: rows=4")
+            raise UsageError(f"{text!r} has no value; write a parameter and its value: rows=4")
         if pins.setdefault(name, value) != value:
             raise UsageError(f"{name} is pinned to {pins[name]} and to {value}; give one of them")
     return pins

@@ -131,7 +131,7 @@ class ArtifactStore:
             if data is None or hashlib.sha256(data).hexdigest() == digest:
                 return CorruptFileError(f"{message}another process has repaired it, try again")
             return CorruptFileError(
-                f"{message}it was set aside as {quarantine(path).name}, build it again"
+                f"{message}it was renamed to {quarantine(path).name}, build it again"
             )
 
     def _read(self, path: Path) -> bytes | None:

@@ -166,7 +166,7 @@ class TestTime:
         submit(state, "y", slot="b")
         state.decide(0.0)
         state.heard("b", 4.0)
-        how = "gave no sign of life for 5 s and was ended"
+        how = "sent no heartbeat for 5 s and was ended"
         lost = TaskLost("a", "x", Cause.SILENT, how, seconds=6.0)
         assert later(state, 6.0) == [EndWorker("a"), lost, StartWorker("a")]
 

@@ -104,7 +104,7 @@ def test_a_worker_that_was_stopped_is_replaced(start: Start) -> None:
     engine.poll(0.1)
     os.kill(pid, signal.SIGSTOP)
     first, second = collect(engine, 2)
-    assert first.lost == "the worker gave no sign of life for 2.5 s and was ended"
+    assert first.lost == "the worker sent no heartbeat for 2.5 s and was ended"
     assert second.outcome and second.job == 2
     assert not alive(pid)
 

@@ -1,7 +1,7 @@
 """Launches on a GPU by native code, with functions of Python in the place of CUDA's driver.
 
 What is read there is what the driver would read. Kernels themselves run where there is a GPU:
-``bench/torch_gpu_check.py``.
+``bench/torch_gpu.py``.
 """
 
 from __future__ import annotations

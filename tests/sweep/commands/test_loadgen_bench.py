@@ -53,7 +53,8 @@ def test_a_run_with_too_few_queries_is_made_again_with_more(make: Make) -> None:
     assert outcome.status is Status.OK
     assert outcome.metrics["result_query_count"] == 459
     assert outcome.notes == (
-        "measured again with min_query_count=459: 100 queries cannot settle it, it takes 459",
+        "measured again with min_query_count=459: "
+        "100 queries are too few to decide; 459 are needed",
     )
     later = bench.measure(Config(server_target_qps=2500), {})
     assert later.status is Status.OK

@@ -78,4 +78,4 @@ def test_a_range_of_which_everything_holds_is_said_to(tmp_path: Path) -> None:
     search = load_search(LoadRange("qps", 500, 1000), FILE, BASE, None, {})
     play(search, 2500)
     points, said = load_candidates(search)
-    assert points[0]["qps"] == 1000 and "everything up to 1000 holds" in said
+    assert points[0]["qps"] == 1000 and "every load up to 1000 holds" in said

@@ -117,12 +117,12 @@ def tag(
 ) -> None:
     """Give an image on this machine an additional name."""
     from skipjack.fleet.images import commands, find_engine, names
-    from skipjack.fleet.machines import remote_images as everywhere
+    from skipjack.fleet.machines import remote_images
 
     names.check_image(image)
     names.check_new_image(name)
     engine = find_engine()
-    _one(everywhere.here(engine, commands.tag_image(image, name)))
+    _one(remote_images.here(engine, commands.tag_image(image, name)))
     _say({"image": image, "name": name}, f"{image} is also {name}", json)
 
 
@@ -130,13 +130,13 @@ def tag(
 def push(image: ImageArgument, repository: RepositoryOption = "", json: JsonOption = False) -> None:
     """Push an image to its registry, under its name in the repository if one is given."""
     from skipjack.fleet.images import commands, find_engine, names
-    from skipjack.fleet.machines import remote_images as everywhere
+    from skipjack.fleet.machines import remote_images
 
     names.check_new_image(image)
     target = names.in_repository(image, repository) if repository else image
     engine = find_engine()
     if target != image:
-        _one(everywhere.here(engine, commands.tag_image(image, target)))
+        _one(remote_images.here(engine, commands.tag_image(image, target)))
     code = engine.show(commands.push_image(target), quiet_stdout=json)
     if code:
         raise SkipjackError(
@@ -167,17 +167,17 @@ def pull(
 ) -> None:
     """Pull an image on every enabled machine; machines that fail are named at the end."""
     from skipjack.fleet.images import find_engine, names
-    from skipjack.fleet.machines import remote_images as everywhere
+    from skipjack.fleet.machines import remote_images
 
     names.check_image(image)
     source = names.in_repository(image, repository) if repository else image
     new = names.check_new_image(name) if name else image if repository else ""
     machines = [] if here else _machines(device_of(device, arch, units))
-    results = everywhere.pull(
+    results = remote_images.pull(
         machines, find_engine() if here else None, source, new, None if json else _echo
     )
     _report(results, f"has {source}{f' as {new}' if new else ''}", json)
-    everywhere.check(results, f"pulling {source}")
+    remote_images.check(results, f"pulling {source}")
 
 
 @app.command(
@@ -199,7 +199,7 @@ def login(
     standard input, and only the engine stores it.
     """
     from skipjack.fleet.images import commands, find_engine, names
-    from skipjack.fleet.machines import remote_images as everywhere
+    from skipjack.fleet.machines import remote_images
 
     if not user:
         raise UsageError("no user name given; write skipjack image login -u NAME")
@@ -208,11 +208,11 @@ def login(
     machines = [] if here else _all_machines()
     password = _password(user)
     # Log in here first, so that a wrong password is refused once and not by all machines.
-    results = [everywhere.here(engine, line, secret=password)]
+    results = [remote_images.here(engine, line, secret=password)]
     if not results[0].failure:
-        results += everywhere.everywhere(machines, line, secret=password)
+        results += remote_images.everywhere(machines, line, secret=password)
     _report(results, "is logged in", json)
-    everywhere.check(results, f"logging in as {user}")
+    remote_images.check(results, f"logging in as {user}")
 
 
 @app.command("list", epilog=examples("skipjack image list", "skipjack image list my_img"))
@@ -223,24 +223,24 @@ def list_images(
 ) -> None:
     """Show which machines have an image, and whether it is the same on all."""
     from skipjack.fleet.images import commands, find_engine, names
-    from skipjack.fleet.machines import remote_images as everywhere
+    from skipjack.fleet.machines import remote_images
     from skipjack.report import print_json
     from skipjack.report.fleet import image_rows, print_images
 
     if image:
         names.check_image(image)
     line = commands.list_images(image)
-    results = [everywhere.here(find_engine(), line)]
-    results += everywhere.everywhere([] if here else _all_machines(), line)
+    results = [remote_images.here(find_engine(), line)]
+    results += remote_images.everywhere([] if here else _all_machines(), line)
     answered = [result for result in results if not result.failure]
-    found = [one for result in answered for one in everywhere.present(result)]
+    found = [one for result in answered for one in remote_images.present(result)]
     rows = image_rows(found, [result.machine for result in answered], image)
     if json:
         for row in rows:
             print_json("image list", row)
     elif answered:
         print_images(rows)
-    everywhere.check(results, "listing images")
+    remote_images.check(results, "listing images")
 
 
 def _machines(device: str | None) -> list[Registration]:

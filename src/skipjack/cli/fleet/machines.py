@@ -61,7 +61,7 @@ def add(
         str, typer.Option(help="A host name, an address, or an alias of your ssh configuration.")
     ],
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="The port of its sshd (ssh's default).")
+        int, typer.Option(help="The port of its sshd (ssh's default).", show_default=False)
     ] = 0,
     user: Annotated[str, typer.Option(help="The user to log in as (ssh's default).")] = "",
     device: Annotated[

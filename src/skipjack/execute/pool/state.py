@@ -25,7 +25,7 @@ class Cause(Enum):
 
     CRASHED = "the worker ended during the task"
     TIMED_OUT = "the task took longer than a task may"
-    SILENT = "the worker gave no sign of life"
+    SILENT = "the worker sent no heartbeat"
     NOT_STARTED = "no worker could be started"
 
 
@@ -278,7 +278,7 @@ class PoolState(Generic[T]):
             cause, how = Cause.TIMED_OUT, f"took longer than {limits.task_s:g} s"
         elif slot.heard is not None and now - slot.heard > limits.silence_s:
             cause = Cause.SILENT
-            how = f"gave no sign of life for {limits.silence_s:g} s and was ended"
+            how = f"sent no heartbeat for {limits.silence_s:g} s and was ended"
         else:
             return
         self._out.append(EndWorker(slot.name))

@@ -16,8 +16,7 @@ from typing import Any
 
 from skipjack.core import Config, Problem
 from skipjack.errors import WorkerError
-from skipjack.execute import CommandRequest as CommandTask
-from skipjack.execute import CommandRunner
+from skipjack.execute import CommandRequest, CommandRunner
 from skipjack.fleet.host import machine_name
 from skipjack.fleet.model import MIOPEN, JobKind, JobStage, PriorResult, Task, TaskOutcome
 from skipjack.fleet.work.task_context import DeviceAssignment
@@ -115,7 +114,7 @@ class MiopenJobs:
         return self._known[key]
 
     def _run(self, invocation: Invocation) -> Finished:
-        task = CommandTask(
+        task = CommandRequest(
             invocation.argv,
             invocation.directory,
             invocation.output,

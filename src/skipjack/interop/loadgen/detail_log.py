@@ -200,7 +200,9 @@ def judge(log: LoadgenLog) -> Judgement:
         if needed is None:
             close = f"{_lateness(log)}, too close to the bound to settle it"
             return Judgement(RunValidity.TOO_SLOW, (close,))
-        reasons.append(f"{numbered(_late(log)[1], 'query')} cannot settle it, it takes {needed}")
+        reasons.append(
+            f"{numbered(_late(log)[1], 'query')} are too few to decide; {needed} are needed"
+        )
         repair |= {**_longer(log, needed), "min_query_count": float(needed)}
     if not reasons:
         reason = str(values.get("result_invalid_reason") or "; ".join(log.errors[:1])).strip()

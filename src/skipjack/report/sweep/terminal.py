@@ -223,7 +223,7 @@ def _print_front(result: SweepResult, console: Console) -> None:
     if not front:
         return
     console.print()
-    title = f"the front: {numbered(len(front), 'point')} that no other beats in everything"
+    title = f"the front: {numbered(len(front), 'point')} that no other beats in every objective"
     columns = tuple(f"{one_line(o.metric)} ({o.direction})" for o in result.objectives)
     shown = front[:_FRONT]
     rows = [[metric_text(value) for value in summary.values] for summary in shown]

@@ -103,7 +103,7 @@ class FastestAnswer:
         told = [str(guess) for guess in mine if guess.ratio is None]
         if any(guess.ratio is not None for guess in mine):
             told.append(str(timed) if best is None else f"another guess is faster: {best}")
-        return "; ".join(told) or "the time for guesses was over before"
+        return "; ".join(told) or "the time for guesses had run out"
 
 
 # Proposals for problems that no bank knows: by a heuristic, or by a solver itself.

@@ -264,6 +264,8 @@ class TunedKernel:
         try:
             plan = self._plans.pop()
         except IndexError:
+            plan = None
+        if plan is None:  # outside of the handler: what `_call` raises has no context
             return self._call(inputs, out)
         made = out is None
         given: Any = (inputs, _empty(self._room_bytes, _BYTE), True) if made else (inputs, out)

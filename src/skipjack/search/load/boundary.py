@@ -60,9 +60,10 @@ class LoadLimit:
 
     def __str__(self) -> str:
         if self.verdict == "below":
-            return f"nothing holds, not even {self.low} ({numbered(self.runs, 'run')})"
+            return f"no load holds, not even {self.low} ({numbered(self.runs, 'run')})"
         if self.verdict == "above":
-            return f"everything up to {self.value} holds; try more ({numbered(self.runs, 'run')})"
+            runs = numbered(self.runs, "run")
+            return f"every load up to {self.value} holds; raise the upper bound ({runs})"
         sure = f"{self.confidence:.0%} sure of {self.low} to {self.high}"
         return f"limit {self.value}, {sure}; safe {self.safe} ({numbered(self.runs, 'run')})"
 

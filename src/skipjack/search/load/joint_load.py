@@ -235,7 +235,7 @@ class JointLoad(SearcherInterface):
             self._model.add(setting, log(load), good)
         mine = [done for done in self._runs if done.setting == setting and not done.held]
         if sum(done.load <= self.load.lower for done in mine) >= _CHANCES:
-            self._excluded[setting] = f"it does not hold {self.load.lower}"
+            self._excluded[setting] = f"it does not sustain a load of {self.load.lower}"
 
     def _forbid(self, setting: int, load: Load) -> None:
         """Record that a rule forbids this load; lower loads are tried a few times."""
@@ -328,7 +328,7 @@ class JointLoad(SearcherInterface):
         reasons = {}
         for done in self._runs:
             if not done.held and done.setting != best:
-                reasons[done.setting] = f"it does not hold {done.load}"
+                reasons[done.setting] = f"it does not sustain a load of {done.load}"
         return [(self.settings[n], why) for n, why in {**reasons, **self._excluded}.items()]
 
     def get_best(self) -> Point:
