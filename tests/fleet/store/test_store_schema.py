@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from schema_reading import described
-from sqlalchemy import Connection, Engine, PoolProxiedConnection, make_url, text
+from sqlalchemy import Connection, Engine, PoolProxiedConnection, event, make_url, text
 from sqlalchemy.exc import DBAPIError
 
 from processes import PATIENCE_S
@@ -181,6 +181,26 @@ def test_many_processes_create_it_at_once(store_url: str) -> None:
     for racer in racers:
         racer.join(60)
     assert [racer.exitcode for racer in racers] == [0] * 4
+
+
+def test_tables_that_appear_while_the_version_is_read_are_ours(
+    store_url: str, engine: Engine
+) -> None:
+    if engine.dialect.name == "sqlite":
+        pytest.skip("a file is locked while its version is read")
+    queries: list[str] = []
+
+    def create_after_the_first(
+        connection: Connection, cursor: object, query: str, *_: object
+    ) -> None:
+        queries.append(query)
+        if len(queries) == 1:
+            open_store(store_url).close()
+
+    with engine.connect() as connection:
+        event.listen(engine, "after_cursor_execute", create_after_the_first)
+        assert revisions.version(connection) in (None, revisions.REVISIONS[-1])
+    assert queries
 
 
 def test_a_new_file_that_sqlite_refuses_without_waiting_is_tried_again(

@@ -39,10 +39,11 @@ _version = Table(
 
 def version(connection: Connection) -> str | None:
     """The revision of the database; None if it is empty, an error if it is not Skipjack's."""
-    inspector = inspect(connection)
-    if inspector.has_table(VERSION_TABLE):
+    # One query: between two, another process may create all tables.
+    names = set(inspect(connection).get_table_names())
+    if VERSION_TABLE in names:
         return connection.execute(select(_version.c.version_num)).scalar()
-    others = sorted(set(inspector.get_table_names()) & set(metadata.tables))
+    others = sorted(names & set(metadata.tables))
     if others:
         raise StorageError(
             f"{displayed_url(connection.engine.url)} has a table {others[0]} that is not "
