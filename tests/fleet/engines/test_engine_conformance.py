@@ -252,7 +252,7 @@ class _Leaving(_Wrapping):
         (_Chatty, "what_a_worker_has_said_so_far_is_heard", "again that had not grown"),
         (_OfEvaluators, "its_slots_are_on_its_hosts", "none of its slots is a builder"),
         (_Dropping, "a_worker_that_dies_costs_its_task_only", "did not come back within 0.5 s"),
-        (_Deaf, "what_a_worker_has_said_so_far_is_heard", "heard returns nothing of"),
+        (_Deaf, "what_a_worker_has_said_so_far_is_heard", "running_logs returns nothing of"),
         (_Swallowing, "tasks_of_a_slot_that_is_not_there_do_not_vanish", "did not come back"),
         (_Leaving, "nothing_is_left_after_close", "still runs, as process"),
     ],

@@ -204,16 +204,16 @@ class EngineConformance:
                 again = engine.running_logs()
             finally:
                 go.touch()
-            assert said, "heard returns nothing of what a worker logs during its task"
+            assert said, "running_logs returns nothing of what a worker logs during its task"
             self._collected(engine, (7,))
         named = [(one.job, one.attempt) for one in running_logs]
         assert named == [(7, 3)], (
-            f"attempt 3 of job 7 logs, but heard returned (job, attempt) {named}"
+            f"attempt 3 of job 7 logs, but running_logs returned (job, attempt) {named}"
         )
         assert "halfway there" in running_logs[0].text, (
             f"the log lacks its line: {running_logs[0].text!r}"
         )
-        assert not again, "heard returned a log again that had not grown"
+        assert not again, "running_logs returned a log again that had not grown"
 
     def test_tasks_of_a_slot_that_is_not_there_do_not_vanish(self) -> None:
         """A slot may disappear before `submit`: its tasks are lost, or the call raises an error."""

@@ -140,10 +140,10 @@ class StoreConformance:
             (again,) = they.claim(JobStage.BUILD)
             assert (again.job, again.attempt) == (late.job, 2), "a lost job cannot be claimed again"
             assert us.finish(late, Built()) == [late], (
-                "a settlement is accepted from an owner whose lease was swept"
+                "a claim result is accepted from an owner whose lease was swept"
             )
             state = store.jobs.get(late.job).status.state
-            assert state is JobState.BUILDING, f"a rejected settlement left its job {state}"
+            assert state is JobState.BUILDING, f"a rejected claim result left its job {state}"
 
     def test_a_settlement_of_an_earlier_claim_is_refused(self) -> None:
         with self.open(self.url()) as store:
@@ -153,15 +153,15 @@ class StoreConformance:
             store.queue.release(us.owner, [first.job], "later")
             (second,) = us.claim(JobStage.BUILD)
             assert us.finish(first, Built()) == [first], (
-                "a settlement of attempt 1 is accepted after attempt 2 has begun"
+                "a claim result of attempt 1 is accepted after attempt 2 has begun"
             )
-            assert us.finish(second, Built()) == [], "the settlement of the last claim is rejected"
+            assert us.finish(second, Built()) == [], "the result of the last claim is rejected"
             store.jobs.abort(label="conformance")
             store.jobs.resume(label="conformance")
             (third,) = us.claim(JobStage.EVALUATE)
             store.jobs.abort(label="conformance")
             assert us.finish(third, Told(True), result=_RESULT) == [third], (
-                "a settlement is accepted of a job that was aborted meanwhile"
+                "a claim result is accepted of a job that was aborted meanwhile"
             )
 
     def test_a_result_counts_once(self) -> None:
@@ -172,7 +172,7 @@ class StoreConformance:
             (claim,) = us.claim(JobStage.EVALUATE)
             for _ in range(2):
                 refused = us.finish(claim, Told(True), trials=3, result=_RESULT)
-                assert not refused, "a repeated settlement is rejected"
+                assert not refused, "a repeated claim result is rejected"
             found = store.jobs.get(job)
             results = [one.job.id for one in store.results.jobs("conformance")]
         assert found.trials == 3, f"3 trials that were reported twice are counted as {found.trials}"
@@ -332,7 +332,7 @@ class _Coordinator:
 
     def build(self) -> None:
         (claim,) = self.claim(JobStage.BUILD)
-        assert not self.finish(claim, Built()), "the settlement of a claim is rejected"
+        assert not self.finish(claim, Built()), "the result of a claim is rejected"
 
 
 def _problems(count: int) -> list[NewProblem]:
