@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -80,6 +80,19 @@ class Access:
             for at, stride in zip(self.indices, self.tensor.strides, strict=True)
         )
 
+    def check_bounds(self, extents: Mapping[str, int]) -> None:
+        """Raise `ValueError` if loops with these extents lead out of the tensor."""
+        name = self.tensor.name
+        for axis, (at, size) in enumerate(zip(self.indices, self.tensor.shape, strict=True)):
+            reach = [factor * (extents.get(loop, 1) - 1) for loop, factor in at.terms]
+            first = at.constant + sum(step for step in reach if step < 0)
+            last = at.constant + sum(step for step in reach if step > 0)
+            if first < 0 or last >= size:
+                raise ValueError(
+                    f"the loops access {name} from {first} to {last} along axis {axis}, "
+                    f"but it has the elements 0 to {size - 1}"
+                )
+
 
 @dataclass(frozen=True, slots=True)
 class Load:
@@ -136,6 +149,9 @@ class Nest:
             )
         if self.reduction and self.reduction not in REDUCTIONS:
             raise ValueError(f"unknown reduction {self.reduction}")
+        extents = dict(self.loops)
+        for access in (*self.inputs, self.output):
+            access.check_bounds(extents)
 
     def extent(self, loop: str) -> int:
         """The number of iterations of a loop."""
