@@ -33,6 +33,7 @@ import loop_problems
 from skipjack.core import Device
 from skipjack.learn.costs import TreeCostModel, cost_facts, cost_features, log_scale
 from skipjack.learn.rates import read_table, table_files
+from skipjack.models import TreeEnsemble
 from skipjack.operations import parse
 from skipjack.solvers.cpu.nest import Schedule
 
@@ -171,7 +172,7 @@ def as_arrays(fitted: Sequence[tuple[LGBMRegressor, float]]) -> TreeCostModel:
         for tree in one.booster_.dump_model()["tree_info"]:
             roots.append(add(tree["tree_structure"], 0, share))
     features, thresholds, below, above, values = zip(*nodes, strict=True)
-    return TreeCostModel(
+    trees = TreeEnsemble(
         np.array(roots, np.int32),
         np.array(features, np.int32),
         np.array(thresholds, np.float32),
@@ -180,6 +181,7 @@ def as_arrays(fitted: Sequence[tuple[LGBMRegressor, float]]) -> TreeCostModel:
         np.array(values, np.float32),
         deepest,
     )
+    return TreeCostModel(trees)
 
 
 def judge(model: TreeCostModel, given: Sequence[Measured]) -> dict[str, float]:

@@ -27,6 +27,7 @@ BELOW: dict[str, set[str]] = {
     "interop": {"core", "errors", "operations", "storage", "gpu"},
     "search": {"core", "errors", "plugins"},
     "gpu": {"core", "errors"},
+    "models": {"core", "errors", "operations", "storage", "native"},
     "devices": {"core", "errors", "native", "gpu"},
     "settings": {"errors"},
     "lists": {"errors"},
@@ -77,7 +78,7 @@ BELOW: dict[str, set[str]] = {
     "learn": {
         *("core", "errors", "native", "operations", "solvers", "search", "execute"),
         *("ledger", "bank", "storage", "settings", "plugins", "trace", "interrupt", "devices"),
-        *("gpu", "processes", "runtime", "tuning", "fleet", "lists", "interop"),
+        *("gpu", "processes", "runtime", "tuning", "fleet", "lists", "interop", "models"),
     },
     "loops": {"core", "errors", "learn"},
     "torch": {"integrations"},
@@ -122,7 +123,7 @@ INSIDE: dict[str, set[str]] = {
         "lazy_names",
     },
     # What plays and estimates needs no engine either.
-    "learn/costs": {"core", "errors", "reading", "lazy_names", "learn", "solvers"},
+    "learn/costs": {"core", "errors", "reading", "lazy_names", "learn", "solvers", "models"},
     "learn/policy": {
         *("core", "errors", "reading", "lazy_names", "learn", "operations", "solvers", "search"),
     },

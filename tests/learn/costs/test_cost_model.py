@@ -18,6 +18,7 @@ from skipjack.learn.costs import (
     shipped_model,
 )
 from skipjack.learn.loops import Preset, loop_game
+from skipjack.models import TreeEnsemble
 from skipjack.native import describe
 from skipjack.operations import parse
 from skipjack.solvers import find_solver
@@ -29,7 +30,7 @@ PROBLEM = parse("matmul:64x48x32")
 
 def stump() -> TreeCostModel:
     """Says 1 where the first feature is at most 2, else 5; and 10 more in a tree of one leaf."""
-    return TreeCostModel(
+    trees = TreeEnsemble(
         roots=np.array([0, 3], np.int32),
         features=np.zeros(4, np.int32),
         thresholds=np.array([2.0, np.inf, np.inf, np.inf], np.float32),
@@ -38,6 +39,7 @@ def stump() -> TreeCostModel:
         values=np.array([0, 1, 5, 10], np.float32),
         depth=1,
     )
+    return TreeCostModel(trees)
 
 
 def test_trees_add_up_what_their_leaves_say() -> None:
@@ -66,7 +68,7 @@ def test_features_are_finite_and_as_many_for_every_schedule(key: str) -> None:
             counts.add(len(row))
             assert np.isfinite(row).all()
     (count,) = counts
-    assert all(shipped_model(preset).features.max() < count for preset in Preset)
+    assert all(shipped_model(preset).trees.features.max() < count for preset in Preset)
 
 
 @pytest.mark.parametrize("preset", Preset)
@@ -111,7 +113,7 @@ def test_a_model_of_other_features_and_damaged_files_are_refused(
         with pytest.raises(MalformedError, match="not a cost model"):
             read_model(damaged, MODEL_FILE)
     wrong = stump()
-    wrong.below[0] = 77
+    wrong.trees.below[0] = 77
     wrong.save(path)
     with pytest.raises(MalformedError, match="nodes of its trees do not exist"):
         read_model(path.read_bytes(), MODEL_FILE)

@@ -32,6 +32,7 @@ from skipjack.learn.costs.features import (
     log_scale,
 )
 from skipjack.learn.loops import LoopGame, Preset
+from skipjack.models import TreeEnsemble
 from skipjack.reading import parse_json
 from skipjack.solvers.cpu.nest import Schedule
 
@@ -44,27 +45,13 @@ _DIGITS = 6
 """Decimal places of estimates."""
 
 Floats = NDArray[np.float32]
-Integers = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
 class TreeCostModel:
-    """A `CostModel`: the sum of the leaf values of all trees.
+    """A `CostModel`: trees for log2 of a schedule's time relative to that of `log_scale`."""
 
-    The sum is log2 of a schedule's time relative to that of `log_scale`. Nodes of all trees are in
-    one list; a leaf has an infinite threshold and leads to itself.
-    """
-
-    roots: Integers
-    features: Integers
-    """The feature that each node compares with its threshold."""
-    thresholds: Floats
-    below: Integers
-    """The next node for features up to the threshold."""
-    above: Integers
-    values: Floats
-    """The values of leaves."""
-    depth: int
+    trees: TreeEnsemble
     card: dict[str, Any] = field(default_factory=dict)
     """A description: what it was fitted on, and its quality."""
 
@@ -87,14 +74,8 @@ class TreeCostModel:
 
     def predict(self, rows: Floats) -> Floats:
         """The estimate for each row of features."""
-        at = np.broadcast_to(self.roots, (len(rows), len(self.roots)))
-        every = np.arange(len(rows))[:, None]
-        for _ in range(self.depth):
-            low = rows[every, self.features[at]] <= self.thresholds[at]
-            at = np.where(low, self.below[at], self.above[at])
         # Round: the last bits of a sum may depend on the number of rows.
-        told = self.values[at].sum(axis=1, dtype=np.float64)
-        rounded: Floats = np.round(told, _DIGITS).astype(np.float32)
+        rounded: Floats = np.round(self.trees.sums(rows), _DIGITS).astype(np.float32)
         return rounded
 
     def save(self, path: Path) -> None:
@@ -102,12 +83,12 @@ class TreeCostModel:
         about = {
             "format": FORMAT,
             "features": MODEL_FEATURES,
-            "depth": self.depth,
+            "depth": self.trees.depth,
             "card": self.card,
         }
         text = np.frombuffer(json.dumps(about, sort_keys=True).encode(), np.uint8)
         with path.open("wb") as file:
-            arrays = {name: getattr(self, name) for name in _ARRAYS}
+            arrays = {name: getattr(self.trees, name) for name in _ARRAYS}
             np.savez_compressed(file, about=text, **arrays)
 
 
@@ -118,16 +99,8 @@ def read_model(data: bytes, where: str) -> TreeCostModel:
             found = {name: arrays[name] for name in arrays.files}
         about = parse_json(found["about"].tobytes(), where)
         known = (about["format"], about["features"])
-        model = TreeCostModel(
-            roots=found["roots"],
-            features=found["features"],
-            thresholds=found["thresholds"],
-            below=found["below"],
-            above=found["above"],
-            values=found["values"],
-            depth=int(about["depth"]),
-            card=about["card"],
-        )
+        trees = TreeEnsemble(**{name: found[name] for name in _ARRAYS}, depth=int(about["depth"]))
+        model = TreeCostModel(trees, about["card"])
     except (OSError, KeyError, ValueError, TypeError, EOFError, BadZipFile, zlib.error) as error:
         raise MalformedError(f"{where} is not a cost model of this version: {error}") from None
     if known != (FORMAT, MODEL_FEATURES):
@@ -135,17 +108,8 @@ def read_model(data: bytes, where: str) -> TreeCostModel:
             f"{where} is a cost model for features of version {known[1]}, but this Skipjack has "
             f"version {MODEL_FEATURES}; fit it again with bench/loop_model.py"
         )
-    _check(model, where)
+    model.trees.check(where)
     return model
-
-
-def _check(model: TreeCostModel, where: str) -> None:
-    nodes = len(model.features)
-    whole = all(len(getattr(model, name)) == nodes for name in _ARRAYS[1:])
-    places = [model.roots, model.below, model.above]
-    inside = all(at.size and at.min() >= 0 and at.max() < nodes for at in places)
-    if not (whole and inside and 0 <= model.depth <= nodes):
-        raise MalformedError(f"{where} is not a valid cost model: nodes of its trees do not exist")
 
 
 @functools.cache
