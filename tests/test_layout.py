@@ -25,9 +25,8 @@ BELOW: dict[str, set[str]] = {
     "operations": {"core", "errors", "plugins"},
     "native": {"core", "errors", "processes", "settings"},
     "interop": {"core", "errors", "operations", "storage", "gpu"},
-    "search": {"core", "errors", "plugins"},
+    "search": {"core", "errors", "models", "plugins"},
     "gpu": {"core", "errors"},
-    "models": {"core", "errors", "operations", "storage", "native"},
     "devices": {"core", "errors", "native", "gpu"},
     "settings": {"errors"},
     "lists": {"errors"},
@@ -42,19 +41,21 @@ BELOW: dict[str, set[str]] = {
     "plugins": {"errors", "settings"},
     "trace": {"storage"},
     "interrupt": set(),
+    "models": {"core", "errors", "operations", "settings", "storage", "native"},
     "execute": {
         *("processes", "core", "errors", "native", "operations", "solvers", "gpu"),
         *("plugins", "settings"),
         *("ledger", "storage"),  # build workers look whether a source is known
     },
     "runtime": {
+        "models",
         *("core", "errors", "native", "gpu", "devices", "bank", "storage", "settings", "plugins"),
         *("operations", "solvers", "execute", "ledger"),  # when a kernel is not known yet
         "interop",  # when a problem is written as a command of MIOpenDriver
         "processes",
     },
     "tuning": {
-        *("runtime", "json_formats"),
+        *("runtime", "json_formats", "models"),
         *("core", "errors", "native", "operations", "solvers", "search"),
         *("execute", "ledger", "bank", "storage", "settings", "plugins", "trace"),
         *("interrupt", "gpu", "devices"),

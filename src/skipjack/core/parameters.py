@@ -256,6 +256,10 @@ class ParameterSpace:
         parts = [parameters, [constraint.identity for constraint in self.constraints]]
         return digest_of(parts)
 
+    def expected_cost(self, config: Config) -> float | None:
+        """The cost of a config by the order; None without an order."""
+        return None if self._order is None else self._order(config)
+
     # Implementation
 
     @cached_property
