@@ -1,4 +1,6 @@
-"""Formats of other programs: driver commands, log lines and find-db keys as problems."""
+"""Formats of other programs: driver commands, log lines and find-db keys as problems,
+and results that other autotuners recorded.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,12 @@ if TYPE_CHECKING:
     )
     from skipjack.interop.problem_entry import ALL, Defaults, Entry, NotApplicable
     from skipjack.interop.quick_conv import QuickConv, quick_command, quick_find_db, quick_key
+    from skipjack.interop.t4 import (
+        TuningResults,
+        read_tuning_results,
+        write_kernel_tuner_cache,
+        write_t4,
+    )
 
 __all__ = [
     "ALL",
@@ -32,6 +40,7 @@ __all__ = [
     "NotApplicable",
     "QuickConv",
     "TuneCommand",
+    "TuningResults",
     "driver_line",
     "dtype_obstacle",
     "find_tune_command",
@@ -47,8 +56,11 @@ __all__ = [
     "quick_key",
     "read_one",
     "read_text",
+    "read_tuning_results",
     "remaining_defaults",
     "without_comment",
+    "write_kernel_tuner_cache",
+    "write_t4",
 ]
 
 __getattr__, __dir__ = lazy(
@@ -63,5 +75,6 @@ __getattr__, __dir__ = lazy(
         ),
         "problem_entry": "ALL Defaults Entry NotApplicable",
         "quick_conv": "QuickConv quick_command quick_find_db quick_key",
+        "t4": "TuningResults read_tuning_results write_kernel_tuner_cache write_t4",
     },
 )

@@ -43,6 +43,14 @@ class SearchContext:
     """The device to tune for, which may be another machine's; None without a problem."""
     repeats: bool = False
     """Whether a config may be requested again, because runs of a command differ."""
+    prior: tuple[Trial, ...] = ()
+    """Trials of related studies, such as the same kernel on other devices, for learned searchers.
+
+    A value is relative to the best of its own study: 1.0 is the best, 2.0 takes twice as long.
+    Configs have the settings of the space, with values for which it has features, but need not be
+    legal; a config may come from several studies. Prior trials are not `known`: configs may be
+    requested.
+    """
 
     def starts(self) -> tuple[Config, ...]:
         """The configs to request first: the default and the legal seeds, each once."""
