@@ -29,7 +29,14 @@ if TYPE_CHECKING:
         names,
         register,
     )
-    from skipjack.search.searcher import Bounds, Count, SearchContext, Searcher, cost
+    from skipjack.search.searcher import (
+        Bounds,
+        Count,
+        SearchContext,
+        Searcher,
+        cost,
+        score_all,
+    )
 
 __all__ = [
     "LIST_UP_TO",
@@ -60,6 +67,7 @@ __all__ = [
     "installed",
     "names",
     "register",
+    "score_all",
 ]
 
 __getattr__, __dir__ = lazy(
@@ -74,6 +82,6 @@ __getattr__, __dir__ = lazy(
         "registry": (
             "LIST_UP_TO applicable_searcher check_name choose create installed names register"
         ),
-        "searcher": "Bounds Count SearchContext Searcher cost",
+        "searcher": "Bounds Count SearchContext Searcher cost score_all",
     },
 )

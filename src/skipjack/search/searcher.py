@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
@@ -51,6 +51,9 @@ class SearchContext:
     legal; a config may come from several studies. Prior trials are not `known`: configs may be
     requested.
     """
+    score: Callable[[Config], float] | None = None
+    """A trained model's estimate of a config: the logarithm of its time relative to the problem's
+    best, lower is better. `score_all` scores many at once. None without a model."""
 
     def starts(self) -> tuple[Config, ...]:
         """The configs to request first: the default and the legal seeds, each once."""
@@ -62,6 +65,12 @@ class SearchContext:
     def rng(self) -> np.random.Generator:
         """A new random generator, the same for the same seed."""
         return np.random.default_rng(self.seed)
+
+
+def score_all(score: Callable[[Config], float], configs: Sequence[Config]) -> list[float]:
+    """The scores of many configs: at once if the score has a method ``many`` for that."""
+    many = getattr(score, "many", None)
+    return list(many(configs)) if many is not None else [score(config) for config in configs]
 
 
 @runtime_checkable
