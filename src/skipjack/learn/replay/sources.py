@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 
 from skipjack.core import Config, Status, Trial
 from skipjack.errors import UsageError
 from skipjack.interop import read_tuning_results
 from skipjack.learn.replay.space import RecordedSpace
-from skipjack.ledger import FILE_NAME, Ledger, StudyRecord
+from skipjack.learn.trials import is_ledger, opened_ledger
+from skipjack.ledger import Ledger, StudyRecord
 from skipjack.reading import numbered
-from skipjack.storage import MAGIC, copy_database
 
 _LISTED = 12
 _SUFFIXES = (".gz", ".json")
@@ -36,7 +33,7 @@ def load_recording(
     A ledger has many: the problem's key, the solver and the device's class say which one; what is
     not needed to choose may be left out.
     """
-    if _is_ledger(path):
+    if is_ledger(path):
         return _from_ledger(path, problem, solver, device)
     if problem or solver or device:
         raise UsageError(
@@ -50,30 +47,10 @@ def load_recording(
     return RecordedSpace(results.trials, name.removesuffix("_T4"), results.unit)
 
 
-def _is_ledger(path: Path) -> bool:
-    if path.is_file():
-        with path.open("rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
-    return False
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Ledger]:
-    """The ledger in a file; a copy if it does not have a ledger's name."""
-    with ExitStack() as stack:
-        directory = path.parent
-        if path.name != FILE_NAME:
-            directory = Path(stack.enter_context(TemporaryDirectory()))
-            copy = copy_database(path, directory)
-            for each in list(directory.glob(f"{copy.name}*")):
-                each.rename(directory / each.name.replace(copy.name, FILE_NAME))
-        yield stack.enter_context(Ledger.read(directory))
-
-
 def _from_ledger(
     path: Path, problem: str | None, solver: str | None, device: str | None
 ) -> RecordedSpace:
-    with _opened(path) as ledger:
+    with opened_ledger(path) as ledger:
         groups: defaultdict[Group, list[StudyRecord]] = defaultdict(list)
         for study in ledger.studies(problem):
             wanted = (solver in (None, study.solver)) and (device in (None, study.device))
