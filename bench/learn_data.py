@@ -6,10 +6,11 @@
     python bench/learn_data.py table bench/lists/learn_products.txt --user DIR --pool 64
 
 ``search`` tunes each problem as ``skipjack tune`` does. ``table`` then times, side by side, for
-each problem: the pool (configs that won other problems of the list), what its own searches found,
-and the first proposals of its solvers. It is recorded as studies of the searcher ``listed``: models
-are trained on ledgers alone. What is recorded already is passed over, so that a run that was ended
-goes on; ``--at-most`` ends one. ``SKIPJACK_CPU_LEVEL`` holds a CPU to a lower level, as always.
+each problem: the pool (configs that won other problems of the list; those that are not legal for
+this one are adapted), what its own searches found, and the first proposals of its solvers. It is
+recorded as studies of the searcher ``listed``: models are trained on ledgers alone. What is
+recorded already is passed over, so that a run that was ended goes on; ``--at-most`` ends one.
+``SKIPJACK_CPU_LEVEL`` holds a CPU to a lower level, as always.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from dataclasses import dataclass
 from math import inf, log
 from pathlib import Path
 
-from skipjack.core import Config, Device, Problem, Promising, Study, Trial, protocol_for
+from skipjack.core import Config, Device, Problem, Promising, Study, Trial, adapted, protocol_for
 from skipjack.errors import SkipjackError
 from skipjack.learn.trials import ProblemTrials, read_trials
 from skipjack.ledger import FILE_NAME, Ledger
@@ -37,7 +38,7 @@ from skipjack.tuning.study import TuneOptions
 
 LISTED = "listed"
 """The name of the searcher under which the table is recorded."""
-PROPOSALS, OWN = 8, 12
+PROPOSALS, OWN = 16, 12
 """Proposals of each solver, and configs of the problem's own searches, in the table."""
 WINNERS, NEAR = 3, 1.1
 """At most so many configs of a problem, at most so far from its best, may be in the pool."""
@@ -55,6 +56,7 @@ class Options:
     settings: Settings
     seconds: float
     pool: int
+    seed: int
     ends: float
 
 
@@ -69,6 +71,7 @@ def read_options(argv: Sequence[str] | None) -> Options:
     parser.add_argument("--dtype", help="of all problems")
     parser.add_argument("--seconds", type=float, default=6.0, help="of a search")
     parser.add_argument("--pool", type=int, default=64, help="the most configs of the pool")
+    parser.add_argument("--seed", type=int, default=0, help="another one makes another table")
     parser.add_argument("--at-most", type=float, default=inf, help="seconds, in all")
     parser.add_argument("--part", default="0/1", help="of a list that several processes share")
     args = parser.parse_args(argv)
@@ -81,7 +84,7 @@ def read_options(argv: Sequence[str] | None) -> Options:
     device = select_device(problems, args.device, None)
     return Options(
         *(args.step, problems[part::parts], device, load_settings()),
-        *(args.seconds, args.pool, ends),
+        *(args.seconds, args.pool, args.seed, ends),
     )
 
 
@@ -162,7 +165,8 @@ def table(options: Options) -> None:
         done = {
             one.problem
             for one in ledger.studies()
-            if one.searcher == LISTED and one.device == options.device.class_key
+            if (one.searcher, one.seed) == (LISTED, options.seed)
+            and one.device == options.device.class_key
         }
         for problem in options.problems:
             if problem.key in done or time.monotonic() > options.ends:
@@ -179,7 +183,7 @@ def table(options: Options) -> None:
                 print(f"{problem.key}: {error}", flush=True)
                 continue
             for solver, trials in found.items():
-                record(ledger, options.device, problem, solver, trials)
+                record(ledger, options, problem, solver, trials)
                 lines.append(f"{solver.name} {sum(one.ok for one in trials)}/{len(trials)}")
             took = time.monotonic() - began
             print(f"{problem.key}: {', '.join(lines)}; {took:.1f} s", flush=True)
@@ -198,18 +202,19 @@ def _wanted(
         space = solver.space(problem, device)
         first = space.promising(PROPOSALS) if isinstance(space, Promising) else [space.default()]
         others = [one.config for one in (*own, *pool) if one.solver == solver.name]
-        legal = [config for config in others if space.contains(config)]
+        legal = [near for config in others if (near := adapted(space, config)) is not None]
         found[solver] = list(dict.fromkeys([*first, *legal]))
     return found
 
 
 def record(
-    ledger: Ledger, device: Device, problem: Problem, solver: BuildingSolver, trials: list[Trial]
+    ledger: Ledger, options: Options, problem: Problem, solver: BuildingSolver, trials: list[Trial]
 ) -> None:
     """Write the trials as a study."""
     study = Study(
-        *(problem, solver.name, device.class_key, LISTED, 0, str(solver.version)),
-        protocol=protocol_for(device),
+        *(problem, solver.name, options.device.class_key),
+        *(LISTED, options.seed, str(solver.version)),
+        protocol=protocol_for(options.device),
     )
     ledger.start_study(study, solver.version)
     ledger.log_tells(study.id, trials)

@@ -100,7 +100,16 @@ if TYPE_CHECKING:
         parse_shape,
         split_key,
     )
-    from skipjack.core.space import Countable, Pinnable, Promising, Recombining, Space, Staged
+    from skipjack.core.space import (
+        Adaptable,
+        Countable,
+        Pinnable,
+        Promising,
+        Recombining,
+        Space,
+        Staged,
+        adapted,
+    )
     from skipjack.core.study import (
         Budget,
         Candidate,
@@ -150,6 +159,7 @@ __all__ = [
     "X86_LEVELS",
     "Access",
     "Accumulator",
+    "Adaptable",
     "Affine",
     "Array",
     "Arrays",
@@ -204,6 +214,7 @@ __all__ = [
     "Trial",
     "Value",
     "View",
+    "adapted",
     "arch_of",
     "call_protocol",
     "check_members",
@@ -278,7 +289,7 @@ __getattr__, __dir__ = lazy(
         "problem": (
             "CALL_OPERATION Problem excerpt format_shape parse_lettered_shape parse_shape split_key"
         ),
-        "space": "Countable Pinnable Promising Recombining Space Staged",
+        "space": "Adaptable Countable Pinnable Promising Recombining Space Staged adapted",
         "study": (
             "Budget Candidate Direction Metric Objective Status Study Trial is_valid_time "
             "metrics_by_identifier"

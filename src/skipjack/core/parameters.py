@@ -76,6 +76,19 @@ class Parameter:
         """Whether this is one of the values and of their type: 1 is not True."""
         return type(value) is type(self.values[0]) and value in self.values
 
+    def nearest(self, value: Value) -> Value | None:
+        """The number nearest to another one, in ratio if all are positive; None if there is none.
+
+        Of two that are as near, the smaller one.
+        """
+        kind = type(self.values[0])
+        if kind not in (int, float) or type(value) is not kind:
+            return None
+        numbers = [float(one) for one in (value, *self.values)]
+        wanted, *offered = [math.log(n) for n in numbers] if min(numbers) > 0 else numbers
+        places = range(len(offered))
+        return self.values[min(places, key=lambda at: (abs(offered[at] - wanted), offered[at]))]
+
     def ranks(self) -> list[int]:
         """The rank of each value: by size for numbers, as listed for strings."""
         if isinstance(self.values[0], str):
@@ -224,6 +237,25 @@ class ParameterSpace:
             drawn = (self.sample(rng) for _ in range(LISTABLE // 10))
             configs = list({config.key: config for config in drawn}.values())
         return nsmallest(count, configs, key=self._order)
+
+    def adapted(self, config: Config) -> Config | None:
+        """The nearest legal config: values that this space lacks become the nearest ones.
+
+        None if it has other parameters, or a string that this space does not have.
+        """
+        if set(config) != set(self._domains):
+            return None
+        point = []
+        for parameter in self.parameters:
+            value = config[parameter.name]
+            if not parameter.accepts(value):
+                near = parameter.nearest(value)
+                if near is None:
+                    return None
+                value = near
+            point.append(parameter.values.index(value))
+        found = self._config(tuple(point))
+        return found if self.contains(found) else self._config(self._nearest(tuple(point)))
 
     def choices(self) -> dict[str, tuple[Value, ...]]:
         """The values of every parameter."""

@@ -8,6 +8,7 @@ A capability is a further protocol, for which searchers test with ``isinstance``
 `Staged`        knows which part of a config decides the build (the rest is set at run time)
 `Promising`     can rank configs before anything is measured
 `Pinnable`      knows the values of its settings, and can be restricted to some of them
+`Adaptable`     finds the config that is nearest to one of another problem's space
 ==============  =========================================================================
 """
 
@@ -104,3 +105,19 @@ class Promising(Protocol):
     def promising(self, count: int) -> Sequence[Config]:
         """Up to `count` distinct legal configs, in the order in which to try them."""
         ...
+
+
+@runtime_checkable
+class Adaptable(Protocol):
+    """A space that can use configs of spaces of the same solver, for other problems or devices."""
+
+    def adapted(self, config: Config) -> Config | None:
+        """The legal config nearest to one that need not be legal here; None if none is near."""
+        ...
+
+
+def adapted(space: Space, config: Config) -> Config | None:
+    """A config of another problem in this space: itself if it is legal, else the nearest one."""
+    if space.contains(config):
+        return config
+    return space.adapted(config) if isinstance(space, Adaptable) else None

@@ -1,0 +1,99 @@
+"""Lists of problems to learn from, drawn by a seed: as diverse as programs may ask for.
+
+::
+
+    python bench/learn_lists.py products --count 250 > bench/lists/learn_products_drawn.txt
+    python bench/learn_lists.py convs --count 160 > bench/lists/learn_convs_drawn.txt
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from math import log2
+
+import numpy as np
+
+MOST_FLOPS, FEWEST_FLOPS = 1.5e9, 2.0**15
+MOST_ELEMENTS = 1 << 23
+"""Of each operand."""
+
+Rng = np.random.Generator
+
+
+def _size(rng: Rng, low: int, high: int) -> int:
+    """Log-uniform; two of three are multiples of 4 to 64, as sizes in programs often are."""
+    drawn = 2 ** rng.uniform(log2(low), log2(high))
+    step = int(rng.choice([1, 1, 4, 8, 16, 32, 64, 64]))
+    return max(low, round(drawn / step) * step) if drawn > step else max(1, round(drawn))
+
+
+def products(rng: Rng) -> Iterator[str]:
+    """Matrix products: general ones, few rows as in decoding, few columns, short sums."""
+    while True:
+        kind = rng.choice(["general", "rows", "columns", "depth"], p=[0.5, 0.25, 0.15, 0.1])
+        m, n, k = _size(rng, 16, 2048), _size(rng, 16, 4096), _size(rng, 16, 4096)
+        if kind == "rows":
+            m = int(rng.choice([1, 1, 2, 3, 4, 6, 8, 10, 12, 16]))
+        elif kind == "columns":
+            n = int(rng.choice([1, 1, 2, 3, 4, 8, 10, 12, 16]))
+        elif kind == "depth":
+            k = int(rng.integers(1, 16))
+        flops = 2.0 * m * n * k
+        if not FEWEST_FLOPS <= flops <= MOST_FLOPS or max(m * k, k * n, m * n) > MOST_ELEMENTS:
+            continue
+        turned = rng.choice(["", "/tb=1", "/ta=1"], p=[0.55, 0.35, 0.1])
+        yield f"matmul:{m}x{n}x{k}{turned}"
+
+
+def convs(rng: Rng) -> Iterator[str]:
+    """Convolutions: of images, with 1 to 7 taps a side, strided, grouped and depthwise."""
+    while True:
+        side = int(rng.choice([7, 8, 10, 14, 16, 20, 28, 32, 40, 56, 64, 80, 112, 128, 224]))
+        if rng.random() < 0.3:
+            side = int(rng.integers(5, 200))
+        c, k = _size(rng, 3, 1024), _size(rng, 4, 1024)
+        taps = int(rng.choice([1, 3, 3, 5, 7], p=[0.35, 0.3, 0.15, 0.12, 0.08]))
+        stride = int(rng.choice([1, 1, 1, 2]))
+        pad = taps // 2 if rng.random() < 0.85 else 0
+        images = int(rng.choice([1, 1, 1, 1, 2, 4, 8]))
+        groups = 1
+        if rng.random() < 0.2:
+            groups, k = c, c
+        elif rng.random() < 0.08:
+            groups = int(rng.choice([2, 4, 8, 32]))
+            c, k = -(-c // groups) * groups, -(-k // groups) * groups
+        if side + 2 * pad < taps:
+            continue
+        out = (side + 2 * pad - taps) // stride + 1
+        flops = 2.0 * images * k * out * out * (c // groups) * taps * taps
+        sizes = images * c * side * side, images * k * out * out
+        if not FEWEST_FLOPS * 4 <= flops <= MOST_FLOPS or max(sizes) > MOST_ELEMENTS:
+            continue
+        more = f"p{pad}q{pad}" if pad else ""
+        more += f"u{stride}v{stride}" if stride > 1 else ""
+        more += f"g{groups}" if groups > 1 else ""
+        yield f"conv2d:n{images}c{c}h{side}w{side}k{k}y{taps}x{taps}{more}"
+
+
+DRAWN: dict[str, Callable[[Rng], Iterator[str]]] = {"products": products, "convs": convs}
+
+
+def main() -> None:
+    """Print a list."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("what", choices=DRAWN)
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=7)
+    args = parser.parse_args()
+    print(f"# drawn: python bench/learn_lists.py {args.what} --count {args.count}")
+    found: dict[str, None] = {}
+    for key in DRAWN[args.what](np.random.default_rng(args.seed)):
+        found[key] = None
+        if len(found) == args.count:
+            break
+    print("\n".join(found))
+
+
+if __name__ == "__main__":
+    main()
