@@ -4,6 +4,8 @@
 
     python bench/learn_data.py search bench/lists/learn_products.txt --user DIR --seconds 6
     python bench/learn_data.py table bench/lists/learn_products.txt --user DIR --pool 64
+    python bench/learn_data.py pool bench/lists/learn_products.txt --user DIR > pool.json
+    python bench/learn_data.py table bench/lists/learn_products.txt --user D2 --pool-from pool.json
 
 ``search`` tunes each problem as ``skipjack tune`` does. ``table`` then times, side by side, for
 each problem: the pool (configs that won other problems of the list; those that are not legal for
@@ -11,11 +13,13 @@ this one are adapted), what its own searches found, and the first proposals of i
 recorded as studies of the searcher ``listed``: models are trained on ledgers alone. What is
 recorded already is passed over, so that a run that was ended goes on; ``--at-most`` ends one.
 ``SKIPJACK_CPU_LEVEL`` holds a CPU to a lower level, as always.
+``pool`` prints the pool: with ``--pool-from`` another machine times it without searching first.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
@@ -58,12 +62,14 @@ class Options:
     pool: int
     seed: int
     ends: float
+    pool_from: Path | None = None
+    builds_first: bool = False
 
 
 def read_options(argv: Sequence[str] | None) -> Options:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("step", choices=("search", "table"))
+    parser.add_argument("step", choices=("search", "table", "pool"))
     parser.add_argument("list", type=Path, nargs="+", help="problems, one a line")
     parser.add_argument("--user", type=Path, required=True, help="the user directory to write to")
     parser.add_argument("--device", help="as for skipjack tune")
@@ -72,6 +78,10 @@ def read_options(argv: Sequence[str] | None) -> Options:
     parser.add_argument("--seconds", type=float, default=6.0, help="of a search")
     parser.add_argument("--pool", type=int, default=64, help="the most configs of the pool")
     parser.add_argument("--seed", type=int, default=0, help="another one makes another table")
+    parser.add_argument("--pool-from", type=Path, help="the pool: JSON, as the step pool prints it")
+    parser.add_argument(
+        "--builds-first", action="store_true", help="for builders without a core of their own"
+    )
     parser.add_argument("--at-most", type=float, default=inf, help="seconds, in all")
     parser.add_argument("--part", default="0/1", help="of a list that several processes share")
     args = parser.parse_args(argv)
@@ -84,7 +94,7 @@ def read_options(argv: Sequence[str] | None) -> Options:
     device = select_device(problems, args.device, None)
     return Options(
         *(args.step, problems[part::parts], device, load_settings()),
-        *(args.seconds, args.pool, args.seed, ends),
+        *(args.seconds, args.pool, args.seed, ends, args.pool_from, args.builds_first),
     )
 
 
@@ -152,14 +162,28 @@ def pool_of(known: Iterable[ProblemTrials], most: int) -> list[Entry]:
     return chosen
 
 
+def chosen_pool(options: Options, known: Iterable[ProblemTrials]) -> list[Entry]:
+    """The pool that was given, or else that of the ledger."""
+    if options.pool_from is None:
+        return pool_of(known, options.pool)
+    record = json.loads(options.pool_from.read_text())
+    return [Entry(solver, Config(config)) for solver, config in record["pool"]][: options.pool]
+
+
+def print_pool(options: Options) -> None:
+    """Print the pool as JSON."""
+    pool = pool_of(known_trials(options), options.pool)
+    print(json.dumps({"pool": [[one.solver, dict(one.config)] for one in pool]}, indent=0))
+
+
 def table(options: Options) -> None:
     """Time the pool, each problem's own best and its solvers' proposals."""
     known = {one.problem.key: one for one in known_trials(options)}
-    pool = pool_of(known.values(), options.pool)
+    pool = chosen_pool(options, known.values())
     print(f"{len(pool)} configs in the pool", flush=True)
     with (
         Ledger.open(options.settings.user_dir) as ledger,
-        ConfigTimer(options.device, options.settings) as timer,
+        ConfigTimer(options.device, options.settings, builds_first=options.builds_first) as timer,
     ):
         ledger.add_device(options.device)
         done = {
@@ -183,7 +207,7 @@ def table(options: Options) -> None:
                 print(f"{problem.key}: {error}", flush=True)
                 continue
             for solver, trials in found.items():
-                record(ledger, options, problem, solver, trials)
+                record(ledger, options.device, problem, solver, trials, options.seed)
                 lines.append(f"{solver.name} {sum(one.ok for one in trials)}/{len(trials)}")
             took = time.monotonic() - began
             print(f"{problem.key}: {', '.join(lines)}; {took:.1f} s", flush=True)
@@ -208,13 +232,17 @@ def _wanted(
 
 
 def record(
-    ledger: Ledger, options: Options, problem: Problem, solver: BuildingSolver, trials: list[Trial]
+    ledger: Ledger,
+    device: Device,
+    problem: Problem,
+    solver: BuildingSolver,
+    trials: list[Trial],
+    seed: int = 0,
 ) -> None:
     """Write the trials as a study."""
     study = Study(
-        *(problem, solver.name, options.device.class_key),
-        *(LISTED, options.seed, str(solver.version)),
-        protocol=protocol_for(options.device),
+        *(problem, solver.name, device.class_key, LISTED, seed, str(solver.version)),
+        protocol=protocol_for(device),
     )
     ledger.start_study(study, solver.version)
     ledger.log_tells(study.id, trials)
@@ -223,7 +251,7 @@ def record(
 def main(argv: Sequence[str] | None = None) -> int:
     """One run."""
     options = read_options(argv)
-    {"search": search, "table": table}[options.step](options)
+    {"search": search, "table": table, "pool": print_pool}[options.step](options)
     return 0
 
 
