@@ -86,7 +86,7 @@ BELOW: dict[str, set[str]] = {
     "app": {
         *("core", "errors", "native", "operations", "solvers", "search", "gpu", "devices"),
         *("bank", "ledger", "storage", "settings", "plugins", "interop", "interrupt"),
-        *("tuning", "runtime", "sweep", "fleet", "integrations", "learn"),
+        *("tuning", "runtime", "sweep", "fleet", "integrations", "learn", "models"),
     },
     "report": {
         *("app", "integrations", "interop", "json_formats"),

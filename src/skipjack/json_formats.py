@@ -31,6 +31,8 @@ FORMATS: Mapping[str, int] = {
     "import --lists": 1,
     "job show": 1,
     "job log": 1,
+    "learn heuristic": 1,
+    "learn ranker": 1,
     "ledger gc": 1,
     "ledger merge": 1,
     "ledger show": 3,

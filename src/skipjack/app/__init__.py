@@ -26,6 +26,12 @@ if TYPE_CHECKING:
         StatusRequest,
         status,
     )
+    from skipjack.app.learning import (
+        LearnedModel,
+        LearnRequest,
+        learn_heuristics,
+        learn_rankers,
+    )
     from skipjack.app.problems import Placement, ProblemList
     from skipjack.app.ranking import FindRequest, FindRun, find
     from skipjack.app.release import (
@@ -90,6 +96,8 @@ __all__ = [
     "JobKind",
     "JobListing",
     "JobState",
+    "LearnRequest",
+    "LearnedModel",
     "MergeRule",
     "NotApplicable",
     "Notice",
@@ -124,6 +132,8 @@ __all__ = [
     "find",
     "forecast",
     "known_entries",
+    "learn_heuristics",
+    "learn_rankers",
     "promote",
     "promotions",
     "run",
@@ -145,6 +155,7 @@ __getattr__, __dir__ = lazy(
         "job_status": (
             "FleetOverview FleetStatus IdleMachines JobCounts JobListing StatusRequest status"
         ),
+        "learning": "LearnRequest LearnedModel learn_heuristics learn_rankers",
         "problems": "Placement ProblemList",
         "ranking": "FindRequest FindRun find",
         "release": (

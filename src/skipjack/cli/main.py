@@ -16,7 +16,18 @@ from typing import Annotated, NoReturn
 import typer
 
 import skipjack
-from skipjack.cli import bank, databases, export, ledger, machine, plans, release, sweep, tune
+from skipjack.cli import (
+    bank,
+    databases,
+    export,
+    learn,
+    ledger,
+    machine,
+    plans,
+    release,
+    sweep,
+    tune,
+)
 from skipjack.cli.arguments import BadRequest, CommandList, complaint_text, examples, keep_defaults
 from skipjack.cli.fleet import bundles, cluster, images, jobs, load, machines, problems, runs, store
 from skipjack.cli.loops import app as loops_app
@@ -84,6 +95,7 @@ _command(_Task.PROGRAMS, "exec", exec_program, EXEC_EXAMPLES, **_its_own)
 _command(_Task.PROGRAMS, "report", show_report, REPORT_EXAMPLES)
 _group(_Task.KNOWN, "bank", bank.app)
 _group(_Task.KNOWN, "ledger", ledger.app)
+_group(_Task.KNOWN, "learn", learn.app)
 _group(_Task.KNOWN, "export", export.app)
 _command(_Task.KNOWN, "convert-db", databases.convert_db, databases.CONVERT_EXAMPLES)
 _command(_Task.KNOWN, "check-db", databases.check_db, databases.CHECK_EXAMPLES)

@@ -1,4 +1,4 @@
-"""What predicts the times of candidates: features, tree ensembles and rankers, with NumPy alone."""
+"""Predicts the times of candidates: features, trees, rankers, heuristics, with NumPy alone."""
 
 from typing import TYPE_CHECKING
 
@@ -20,23 +20,63 @@ if TYPE_CHECKING:
         problem_feature_names,
         problem_features,
     )
+    from skipjack.models.files import read_model, write_model
+    from skipjack.models.heuristic import (
+        SURE,
+        ConfigHeuristic,
+        PortfolioMember,
+        RankedMember,
+        heuristic_features,
+        kind_of,
+    )
+    from skipjack.models.installed import (
+        HEURISTIC_FILE,
+        MODELS,
+        RANKER_FILE,
+        installed_heuristic,
+        installed_ranker,
+        model_file,
+    )
+    from skipjack.models.ranker import CandidateScore, Ranker, device_key, solver_features
+    from skipjack.models.symmetric import SymmetricOptions, SymmetricTrees, fit_symmetric
     from skipjack.models.trees import TreeEnsemble
 
 __all__ = [
     "FEATURES_VERSION",
+    "HEURISTIC_FILE",
     "MISSING",
+    "MODELS",
+    "RANKER_FILE",
+    "SURE",
     "BoostingOptions",
     "CandidateFeatures",
+    "CandidateScore",
+    "ConfigHeuristic",
     "Loss",
+    "PortfolioMember",
+    "RankedMember",
+    "Ranker",
+    "SymmetricOptions",
+    "SymmetricTrees",
     "TreeEnsemble",
     "arranged",
     "candidate_features",
+    "device_key",
     "fit_ensembles",
+    "fit_symmetric",
     "fit_trees",
+    "heuristic_features",
+    "installed_heuristic",
+    "installed_ranker",
+    "kind_of",
+    "model_file",
     "operation_group",
     "probabilities",
     "problem_feature_names",
     "problem_features",
+    "read_model",
+    "solver_features",
+    "write_model",
 ]
 
 __getattr__, __dir__ = lazy(
@@ -47,6 +87,15 @@ __getattr__, __dir__ = lazy(
         "features": (
             "FEATURES_VERSION MISSING operation_group problem_feature_names problem_features"
         ),
+        "files": "read_model write_model",
+        "heuristic": (
+            "SURE ConfigHeuristic PortfolioMember RankedMember heuristic_features kind_of"
+        ),
+        "installed": (
+            "HEURISTIC_FILE MODELS RANKER_FILE installed_heuristic installed_ranker model_file"
+        ),
+        "ranker": "CandidateScore Ranker device_key solver_features",
+        "symmetric": "SymmetricOptions SymmetricTrees fit_symmetric",
         "trees": "TreeEnsemble",
     },
 )

@@ -41,7 +41,7 @@ class BoostingOptions:
     ridge: float = 1.0
     """Added to the weight of each leaf, which draws the values of small leaves to zero."""
     column_share: float = 1.0
-    """The share of features that each tree may use."""
+    """The share of features that each tree may use; of several ensembles, the same ones."""
     row_share: float = 1.0
     """The share of rows that each tree is fitted to."""
     bins: int = 32
@@ -143,7 +143,6 @@ class _Level:
     """The node of each place that the trees are fitted to."""
     total: Doubles
     weight: Doubles
-    forbidden: NDArray[np.bool_] | None
 
 
 class _Bins:
@@ -152,13 +151,29 @@ class _Bins:
     def __init__(self, table: Floats, most: int) -> None:
         edges = [_edges(column, most) for column in table.T]
         used = [at for at, found in enumerate(edges) if len(found)]
+        self._edges = {at: edges[at] for at in used}
+        ranks = np.empty((len(table), len(used)), np.intp)
+        for place, at in enumerate(used):
+            ranks[:, place] = np.searchsorted(edges[at], table[:, at])
+        self._ranks = ranks
+        self._number(used)
+
+    def only(self, places: Places) -> _Bins:
+        """The same with some of the features, by their places among those that vary."""
+        part = object.__new__(_Bins)
+        used = [*self._edges]
+        part._edges = {used[at]: self._edges[used[at]] for at in places.tolist()}
+        part._ranks = self._ranks[:, places]
+        part._number([*part._edges])
+        return part
+
+    def _number(self, used: list[int]) -> None:
+        edges = self._edges
         sizes = [len(edges[at]) + 1 for at in used]
         starts = np.cumsum([0, *sizes])
         self.total = int(starts[-1])
         """The number of bins of all features."""
-        self.codes: Places = np.empty((len(table), len(used)), np.intp)
-        for place, at in enumerate(used):
-            self.codes[:, place] = starts[place] + np.searchsorted(edges[at], table[:, at])
+        self.codes: Places = self._ranks + starts[:-1]
         # Splits: each edge of each feature.
         self.thresholds = np.concatenate([edges[at] for at in used] or [np.zeros(0, np.float32)])
         self.columns = np.repeat(np.arange(len(used)), [size - 1 for size in sizes])
@@ -244,21 +259,18 @@ class _Boosting:
             chosen = chosen & ((drawn < self.options.row_share) | (drawn == least))
         return np.flatnonzero(chosen.ravel())
 
-    def _forbidden(self) -> NDArray[np.bool_] | None:
-        """The splits that each member's tree must not use; None if it may use all."""
+    def _drawn_bins(self) -> _Bins:
+        """The features that the next trees may use, the same ones for all members."""
         used = self.bins.codes.shape[1]
         keep = max(1, round(self.options.column_share * used))
         if keep >= used:
-            return None
-        order = self.rng.random((self.members, used)).argsort(axis=1).argsort(axis=1)
-        forbidden: NDArray[np.bool_] = (order >= keep)[:, self.bins.columns]
-        return forbidden
+            return self.bins
+        return self.bins.only(np.sort(self.rng.permutation(used)[:keep]))
 
     def _grow(self, slopes: Doubles, weights: Doubles, sampled: Places) -> tuple[_Nodes, Places]:
         """A tree for each member: its nodes, and the leaf at each place."""
-        options, bins = self.options, self.bins
+        options, bins = self.options, self._drawn_bins()
         floor = 1e-12 * float(slopes @ slopes)
-        forbidden = self._forbidden()
         leaves = np.empty(len(slopes), np.intp)
         slots: Places = self.member.copy()  # the node of each place among those of its level
         places = np.arange(len(slots))  # those that have not reached a leaf
@@ -271,10 +283,8 @@ class _Boosting:
             split = np.zeros(len(member), np.bool_)
             best = np.zeros(len(member), np.intp)
             if len(levels) < options.depth and len(bins.thresholds):
-                level = _Level(
-                    here, total, weight, None if forbidden is None else forbidden[member]
-                )
-                best, gain = self._best_splits(level, sampled, slopes, weights)
+                level = _Level(here, total, weight)
+                best, gain = self._best_splits(bins, level, sampled, slopes, weights)
                 split = gain > floor
                 np.add.at(self.importance, (member[split], bins.features[best[split]]), gain[split])
             own = self.size + np.arange(len(member))
@@ -306,10 +316,10 @@ class _Boosting:
         return {name: np.concatenate([one[name] for one in levels]) for name in levels[0]}, leaves
 
     def _best_splits(
-        self, level: _Level, sampled: Places, slopes: Doubles, weights: Doubles
+        self, bins: _Bins, level: _Level, sampled: Places, slopes: Doubles, weights: Doubles
     ) -> tuple[Places, Doubles]:
         """The best split of each node of a level, and what it gains."""
-        bins, nodes, ridge = self.bins, len(level.total), self.options.ridge + _TINY
+        nodes, ridge = len(level.total), self.options.ridge + _TINY
         index = (bins.codes[self.row[sampled]] + (level.here * bins.total)[:, None]).ravel()
 
         def below(values: Doubles | None) -> Doubles:
@@ -329,8 +339,6 @@ class _Boosting:
         rows = np.bincount(level.here, minlength=nodes)[:, None]
         least = self.options.least_rows
         gain[(gain < 0) | (count < least) | (rows - count < least)] = 0
-        if level.forbidden is not None:
-            gain[level.forbidden] = 0
         # Rounded, so that the order of additions does not decide between equal splits.
         scale = np.maximum(gain.max(axis=1, keepdims=True), 1e-300)
         best = np.round(gain / scale, 9).argmax(axis=1)

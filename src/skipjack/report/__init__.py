@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from skipjack.report.device import device_record, print_device
     from skipjack.report.doctor import examine, print_findings
     from skipjack.report.escaping import escaped_output, use_plain_characters
+    from skipjack.report.learning import print_models
     from skipjack.report.ledger import print_problem, problem_records
     from skipjack.report.numbers import rate_text
     from skipjack.report.program import render_program_result
@@ -36,6 +37,7 @@ __all__ = [
     "print_fields",
     "print_findings",
     "print_json",
+    "print_models",
     "print_problem",
     "print_rows",
     "problem_records",
@@ -53,6 +55,7 @@ __getattr__, __dir__ = lazy(
         "device": "device_record print_device",
         "doctor": "examine print_findings",
         "escaping": "escaped_output use_plain_characters",
+        "learning": "print_models",
         "ledger": "print_problem problem_records",
         "numbers": "rate_text",
         "program": "render_program_result",

@@ -11,6 +11,7 @@ import hashlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -215,6 +216,7 @@ class FakeContext:
         self.protocol = TimingProtocol()
         self.clock = FakeClock()
         self.tracer = Tracer(self.clock)
+        self.model_directories: Sequence[Path] = ()
         self.id = f"fake-{seed}"
         self.said: list[str] = []
         self.say: Callable[[str], None] = self.said.append

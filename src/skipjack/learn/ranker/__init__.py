@@ -1,19 +1,42 @@
-"""Rankers: trained on ledgers to score candidates of problems that were never measured."""
+"""Fitting rankers to ledgers: they score candidates of problems that were never measured."""
 
 from typing import TYPE_CHECKING
 
 from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
+    from skipjack.learn.ranker.fitting import (
+        TREES,
+        ProblemRows,
+        by_kind,
+        describe_trials,
+        fit_ranker,
+        problem_rows,
+        shape_group,
+    )
+    from skipjack.learn.ranker.quality import RankerSummary, ranker_quality
     from skipjack.learn.ranker.schedules import schedule_rows
 
 __all__ = [
+    "TREES",
+    "ProblemRows",
+    "RankerSummary",
+    "by_kind",
+    "describe_trials",
+    "fit_ranker",
+    "problem_rows",
+    "ranker_quality",
     "schedule_rows",
+    "shape_group",
 ]
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "fitting": (
+            "TREES ProblemRows by_kind describe_trials fit_ranker problem_rows shape_group"
+        ),
+        "quality": "RankerSummary ranker_quality",
         "schedules": "schedule_rows",
     },
 )

@@ -10,6 +10,11 @@ if TYPE_CHECKING:
     from skipjack.runtime.answers.order import Explanation, LookupDecision, StepRecord, decide
     from skipjack.runtime.answers.proposals import Heuristic, ProposedConfig, register_heuristic
     from skipjack.runtime.answers.question import LookupAnswer, Question
+    from skipjack.runtime.answers.trained import (
+        TrainedProposal,
+        model_directories,
+        trained_proposal,
+    )
 
 __all__ = [
     "Agreement",
@@ -20,12 +25,15 @@ __all__ = [
     "ProposedConfig",
     "Question",
     "StepRecord",
+    "TrainedProposal",
     "agreed_answer",
     "agreement_of",
     "decide",
     "explicit_answer",
+    "model_directories",
     "pinned_answer",
     "register_heuristic",
+    "trained_proposal",
 ]
 
 __getattr__, __dir__ = lazy(
@@ -36,5 +44,6 @@ __getattr__, __dir__ = lazy(
         "order": "Explanation LookupDecision StepRecord decide",
         "proposals": "Heuristic ProposedConfig register_heuristic",
         "question": "LookupAnswer Question",
+        "trained": "TrainedProposal model_directories trained_proposal",
     },
 )

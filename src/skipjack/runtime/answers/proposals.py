@@ -20,6 +20,7 @@ from skipjack.core import (
 from skipjack.errors import UsageError
 from skipjack.reading import parse_json
 from skipjack.runtime.answers.question import LookupAnswer, Question, answer_of, library_answer
+from skipjack.runtime.answers.trained import TrainedProposal, trained_proposal
 from skipjack.runtime.checks import (
     FastestConfig,
     UnusableEntryError,
@@ -27,7 +28,7 @@ from skipjack.runtime.checks import (
     fastest_config,
 )
 from skipjack.runtime.local_kernels import UntunedConfig
-from skipjack.solvers import find_solver, solvers_for
+from skipjack.solvers import BuildingSolver, find_solver, solvers_for
 
 # Guesses as answers: on a CPU they are timed against the library and each other.
 
@@ -108,8 +109,8 @@ class FastestAnswer:
 
 # Proposals for problems that no bank knows: by a heuristic, or by a solver itself.
 #
-# A heuristic is a small object that proposes a config if it is confident. Skipjack has none of its
-# own yet; `register_heuristic` adds one.
+# A heuristic is a small object that proposes a config if it is confident: `register_heuristic` adds
+# one. The trained ones, which lie in files, are asked after them.
 
 HEURISTIC, PROPOSAL = "heuristic", "proposal"
 _MOST_SOLVERS, _MOST_PROPOSALS = 3, 5
@@ -147,18 +148,36 @@ def register_heuristic(heuristic: Heuristic) -> None:
 
 
 def heuristic_answer(question: Question) -> LookupAnswer | str:
-    """The proposal of the first heuristic that is confident."""
-    said = "none is registered"
+    """The proposal of the first heuristic that is confident; the trained one is the last."""
+    told = []
     for name, one in _heuristics.items():
         proposed = one.propose(question.problem, question.device)
         if proposed is None:
-            said = f"{name} is not confident"
+            told.append(f"{name} is not confident")
             continue
         answer = _built(question, proposed, HEURISTIC)
         if isinstance(answer, LookupAnswer):
             return answer
-        said = f"{name}: {answer}"
-    return said
+        told.append(f"{name}: {answer}")
+    trained = trained_proposal(question.problem, question.device, question.settings)
+    if isinstance(trained, str):
+        return "; ".join([*told, trained])
+    answer = _trained_answer(question, trained)
+    if isinstance(answer, LookupAnswer):
+        return replace(answer, remark=_confident(answer.remark, trained.confidence))
+    return "; ".join([*told, answer])
+
+
+def _trained_answer(question: Question, trained: TrainedProposal) -> LookupAnswer | str:
+    if not isinstance(find_solver(trained.solver), BuildingSolver):
+        answer = library_answer(question, trained.solver, HEURISTIC)
+        return answer or f"{trained.solver} cannot be called from Python"
+    return _built(question, ProposedConfig(trained.solver, trained.config), HEURISTIC)
+
+
+def _confident(remark: str, confidence: float) -> str:
+    said = f"confidence {confidence:.2f}"
+    return f"{remark}; {said}" if remark else said
 
 
 def proposal_answer(question: Question) -> LookupAnswer | str:

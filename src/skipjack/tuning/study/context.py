@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
-from skipjack.bank import PERF, Bank, BankEntry, Changes
+from skipjack.bank import PERF, Bank, BankEntry, Changes, system_dir_of
 from skipjack.core import Device, Peaks, Problem, TimingProtocol, protocol_for
 from skipjack.errors import StorageError, UsageError
 from skipjack.execute import Block, Failure, Loadable, RunSession, device_lock
@@ -110,6 +110,10 @@ class TuningContext(BuildContext, Protocol):
     protocol: TimingProtocol
     """How kernels are timed."""
     tracer: Tracer
+
+    @property
+    def model_directories(self) -> Sequence[Path]:
+        """Directories whose rankers score configs before they are measured, the first one first."""
 
     @property
     def session(self) -> KernelSession:
@@ -208,6 +212,11 @@ class DeviceContext:
             self._exits = exits.pop_all()
         self.opened = True
         return self
+
+    @property
+    def model_directories(self) -> Sequence[Path]:
+        """The user directory, and that of the system's bank."""
+        return self.settings.user_dir, system_dir_of(self.settings.system_dir)
 
     def hold_device(self, timeout_s: float | None = None) -> AbstractContextManager[None]:
         """Hold the device exclusively; `StorageError` if others do not release it in time."""

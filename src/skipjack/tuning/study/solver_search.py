@@ -15,8 +15,9 @@ from typing import Protocol
 
 from skipjack.bank import BankEntry, nearest, stronger
 from skipjack.core import Candidate, Config, Device, Problem, Promising, Space, Study, Trial
-from skipjack.errors import ForeignError, ProblemError, SpaceError, foreign_code
+from skipjack.errors import ForeignError, MalformedError, ProblemError, SpaceError, foreign_code
 from skipjack.ledger import BankedConfig, Ledger
+from skipjack.models import CandidateScore, installed_ranker
 from skipjack.operations import parse
 from skipjack.search import SearchContext, Searcher, applicable_searcher, create
 from skipjack.solvers import (
@@ -206,8 +207,20 @@ class SolverSearch:
                 self.leads,
                 self.problem,
                 context.target,
+                score=self._score(context),
             )
         )
+
+    def _score(self, context: TuningContext) -> CandidateScore | None:
+        """The score of a trained ranker; None without a usable one for the problem."""
+        try:
+            ranker = installed_ranker(self.problem, context.target, context.model_directories)
+        except MalformedError as error:
+            context.say(f"the search starts without a ranker: {error}")
+            return None
+        if ranker is None:
+            return None
+        return CandidateScore(ranker, self.problem, context.target, self.name, self.space)
 
     def begin(self, context: SearchContext) -> None:
         """Set up the searcher."""

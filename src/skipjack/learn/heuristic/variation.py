@@ -1,0 +1,67 @@
+"""Problems like those that were measured, for a heuristic to imitate its ranker on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from skipjack.core import Problem
+from skipjack.errors import SkipjackError
+from skipjack.operations import Convolution, Matmul, get
+
+_DOUBLINGS = 0.9
+"""How far sizes are drawn from those of a measured problem."""
+_STEPS = (1, 1, 4, 8, 16, 32, 64)
+"""Sizes are rounded to multiples of one of these, as they often are in programs."""
+_TRIES = 20
+
+
+def varied(problems: Sequence[Problem], count: int, rng: np.random.Generator) -> Iterator[Problem]:
+    """Up to so many other problems of the kinds of these, with other sizes."""
+    known = set(problems)
+    for _ in range(count * _TRIES):
+        if len(known) >= len(problems) + count or not problems:
+            return
+        one = problems[int(rng.integers(len(problems)))]
+        with suppress(SkipjackError):
+            other = _other_sizes(one, rng)
+            if other is not None and other not in known:
+                known.add(other)
+                yield other
+
+
+def _other_sizes(problem: Problem, rng: np.random.Generator) -> Problem | None:
+    operation = get(problem.operation)
+    if isinstance(operation, Matmul):
+        shape = tuple(_size(size, rng) for size in problem.shape)
+        return replace(problem, shape=shape)
+    if not isinstance(operation, Convolution):
+        return None
+    sizes = dict(zip(operation.letters, problem.shape, strict=True))
+    depthwise = sizes["g"] == sizes["c"] > 1
+    multiplier = sizes["k"] // sizes["c"]
+    for letter in set("nckdhw") & set(sizes):
+        sizes[letter] = _size(sizes[letter], rng)
+    if "h" in sizes and rng.random() < 0.8:
+        sizes["h"] = sizes["w"]
+    if depthwise:
+        sizes["g"] = sizes["c"]
+        sizes["k"] = sizes["c"] * max(1, multiplier)
+    for letter in "ck":
+        sizes[letter] = -(-sizes[letter] // sizes["g"]) * sizes["g"]
+    other = replace(problem, shape=tuple(sizes[letter] for letter in operation.letters))
+    operation.inputs(other)  # raises for sizes that have no result
+    return other
+
+
+def _size(size: int, rng: np.random.Generator) -> int:
+    if size < 4:
+        return size if rng.random() < 0.7 else int(rng.integers(1, 5))
+    if rng.random() < 0.25:
+        return size
+    drawn = size * 2 ** float(rng.uniform(-_DOUBLINGS, _DOUBLINGS))
+    step = int(rng.choice(_STEPS))
+    return max(1, round(drawn / step) * step if drawn > 2 * step else round(drawn))
