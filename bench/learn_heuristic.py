@@ -41,6 +41,7 @@ from skipjack.learn.heuristic import (
 )
 from skipjack.learn.ranker import shape_group
 from skipjack.learn.trials import ProblemTrials, read_trials
+from skipjack.models import operation_group
 from skipjack.operations import parse
 from skipjack.settings import load_settings
 from skipjack.tuning import ConfigTimer
@@ -67,6 +68,8 @@ def read_families(paths: Sequence[Path]) -> dict[tuple[str, ...], str]:
 def train(trials: list[ProblemTrials], args: argparse.Namespace) -> list[Record]:
     """The picks for each problem of each family, by models that know nothing of the family."""
     families = read_families(args.lists)
+    operations = {operation_group(shape[0]) for shape in families}
+    trials = [one for one in trials if operation_group(one.problem.operation) in operations]
     groups = {
         one.problem.key: families[shape_group(one.problem)]
         for one in trials
@@ -130,13 +133,18 @@ def finite(value: float) -> float | None:
 
 
 def qualities(records: Sequence[Record], way: str) -> list[float]:
-    """The time of the best of a search over that of a way; 0 where it failed."""
+    """The time of the best of a search over that of a way; 0 where it failed.
+
+    The best is the fastest of all that were timed: the searches' three best, and what the others
+    name, which may be better than what a search of limited time has found.
+    """
     found = []
     for record in records:
         times = record["times_ns"]
-        best = times.get(SEARCHED)
-        if not best:
+        known = [took for took in times.values() if took]
+        if not known:
             continue
+        best = min(known)
         if way == BEST:
             mine = [took for name, took in times.items() if name.startswith(HEURISTIC) and took]
             found.append(best / min(mine) if mine else 0.0)
@@ -147,7 +155,7 @@ def qualities(records: Sequence[Record], way: str) -> list[float]:
 
 def summary(records: Sequence[Record]) -> Record:
     """For each way: mean, tenth percentile, least, and the mean's interval over problems."""
-    ways = (HEURISTIC, BEST, FIRST, NEAREST)
+    ways = (HEURISTIC, BEST, FIRST, NEAREST, SEARCHED)
     return {way: asdict(summarized(qualities(records, way))) for way in ways}
 
 

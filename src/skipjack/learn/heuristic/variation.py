@@ -10,7 +10,7 @@ import numpy as np
 
 from skipjack.core import Problem
 from skipjack.errors import SkipjackError
-from skipjack.operations import Convolution, Matmul, get
+from skipjack.operations import Convolution, Matmul, get, parse
 
 _DOUBLINGS = 0.9
 """How far sizes are drawn from those of a measured problem."""
@@ -52,9 +52,11 @@ def _other_sizes(problem: Problem, rng: np.random.Generator) -> Problem | None:
         sizes["k"] = sizes["c"] * max(1, multiplier)
     for letter in "ck":
         sizes[letter] = -(-sizes[letter] // sizes["g"]) * sizes["g"]
-    other = replace(problem, shape=tuple(sizes[letter] for letter in operation.letters))
-    operation.inputs(other)  # raises for sizes that have no result
-    return other
+    # Parsing refuses sizes that have no result.
+    text = "".join(f"{letter}{sizes[letter]}" for letter in operation.letters)
+    named = "".join(f"/{name}={value}" for name, value in problem.attributes)
+    rest = (problem.dtype, problem.layout, problem.direction)
+    return parse(":".join([problem.operation, text + named, *rest]))
 
 
 def _size(size: int, rng: np.random.Generator) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import exp, inf, log
-from statistics import median
+from statistics import fmean, median
 
 from skipjack.core import Config, Device, Problem, Status, Trial
 
@@ -84,22 +84,28 @@ def on_one_scale(sessions: Sequence[Sequence[MeasuredConfig]]) -> tuple[Measured
 
     A machine is faster at one time than at another: sessions are scaled, one after the other, by
     the median ratio of the configs that they share with those before. A session that shares none
-    is taken as it is. The largest session gives the scale, and the times of configs that it has.
+    is taken as it is. The largest session gives the scale. A config of several sessions has the
+    geometric mean, which makes it less likely that the fastest config is merely the luckiest.
     """
     found: dict[Key, MeasuredConfig] = {}
+    logs: defaultdict[Key, list[float]] = defaultdict(list)
     left = sorted(sessions, key=len, reverse=True)
     while left:
-        shared = [_ratios(found, session) for session in left]
+        shared = [_ratios(logs, session) for session in left]
         at = max(range(len(left)), key=lambda place: len(shared[place]))
-        scale = exp(median(shared[at])) if shared[at] else 1.0
+        shift = median(shared[at]) if shared[at] else 0.0
         for one in left.pop(at):
-            known = found.get(one.key)
-            if known is None or (known.time_ns == inf and one.time_ns < inf):
-                found[one.key] = replace(one, time_ns=one.time_ns * scale)
-    return tuple(found.values())
+            if one.key not in found or one.time_ns < inf:
+                found[one.key] = one
+            if one.time_ns < inf:
+                logs[one.key].append(log(one.time_ns) + shift)
+    return tuple(
+        replace(one, time_ns=exp(fmean(logs[key]))) if logs[key] else one
+        for key, one in found.items()
+    )
 
 
-def _ratios(known: Mapping[Key, MeasuredConfig], session: Iterable[MeasuredConfig]) -> list[float]:
+def _ratios(known: Mapping[Key, Sequence[float]], session: Iterable[MeasuredConfig]) -> list[float]:
     """Logarithms of the times that are known over those of a session."""
-    pairs = ((known[one.key].time_ns, one.time_ns) for one in session if one.key in known)
-    return [log(before / here) for before, here in pairs if before < inf and here < inf]
+    shared = [one for one in session if known.get(one.key) and one.time_ns < inf]
+    return [fmean(known[one.key]) - log(one.time_ns) for one in shared]
