@@ -10,7 +10,7 @@ from math import inf
 import numpy as np
 
 from skipjack.bank import nearest
-from skipjack.core import Config, Problem, Promising
+from skipjack.core import Config, Promising
 from skipjack.errors import SkipjackError
 from skipjack.learn.heuristic.training import (
     HeuristicOptions,
@@ -97,9 +97,7 @@ class Folds:
     def fit(self, trials: Sequence[ProblemTrials], options: HeuristicOptions) -> ConfigHeuristic:
         """A heuristic for these trials."""
         ranker = fit_ranker([part for one in trials for part in self.rows(one)])
-        always = [one.problem for one in trials if one.problem.key not in self._groups]
-        like: list[Problem] | None = always if len(always) >= len(trials) / 2 else None
-        return fit_heuristic(trials, ranker, options, scores=self._scores, like=like)
+        return fit_heuristic(trials, ranker, options, scores=self._scores)
 
     def rows(self, one: ProblemTrials) -> list[ProblemRows]:
         """The features of what was measured of a problem."""

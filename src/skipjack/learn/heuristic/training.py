@@ -48,10 +48,10 @@ class HeuristicOptions:
     """The configs of the portfolio, at most."""
     offered: int = 160
     """The configs from which they are chosen."""
-    drawn: int = 1200
-    """Problems besides the measured ones on which the trees imitate the ranker."""
+    drawn: int = 2
+    """For each measured problem so many others are drawn on which the trees imitate the ranker."""
     deciding: int = 150
-    """So many of these take part in the choice of the portfolio."""
+    """About so many of these take part in the choice of the portfolio."""
     far: float = 0.7
     """Logarithms of times over the best count as at most this. The trees then spend their leaves on
     the order of good configs: with 2.6, the choice loses four times as much against the ranker's
@@ -73,37 +73,35 @@ def fit_heuristic(
     card: Mapping[str, Any] | None = None,
     progress: Progress = lambda _: None,
     scores: PortfolioScores | None = None,
-    like: Sequence[Problem] | None = None,
 ) -> ConfigHeuristic:
     """A heuristic for trials of one kind, and a ranker that was fitted to the same trials.
 
-    `scores` keeps features for further fits. Problems are drawn `like` these, by default like those
-    of the trials.
+    `scores` keeps features for further fits.
     """
     options, scores = options or HeuristicOptions(), scores or PortfolioScores()
     known = [one for one in trials if one.best_ns < inf]
     if not known:
         raise UsageError("there are no successful trials to learn from")
     offered = cover(_measured_losses(known, winners(known)), options.offered)
-    rng = np.random.default_rng(options.seed)
     device = known[0].device
-    drawn = list(varied(like or [one.problem for one in known], options.drawn, rng))
+    drawn = list(varied([one.problem for one in known], options.drawn))
+    step = max(1, len(drawn) // options.deciding)
+    drawn = [one for at in range(step) for one in drawn[at::step]]
+    deciding = len(drawn[::step]) if step > 1 else len(drawn)
     libraries = _library_losses(known, offered)
     progress(f"scoring {len(offered)} configs for {len(known) + len(drawn)} problems")
     known_rows = [
         scores.losses(one.problem, one.device, offered, ranker, one, libraries) for one in known
     ]
     some = [
-        scores.losses(one, device, offered, ranker, None, libraries)
-        for one in drawn[: options.deciding]
+        scores.losses(one, device, offered, ranker, None, libraries) for one in drawn[:deciding]
     ]
     weights = np.array([options.measured_weight] * len(known) + [1.0] * len(drawn))
     chosen = _cover(np.array(known_rows + some), weights[: len(known) + len(some)], options.members)
     members = tuple(offered[at] for at in chosen)
     rows = [row[chosen] for row in (*known_rows, *some)]
     rows += [
-        scores.losses(one, device, members, ranker, None, libraries)
-        for one in drawn[options.deciding :]
+        scores.losses(one, device, members, ranker, None, libraries) for one in drawn[deciding:]
     ]
     features = [heuristic_features(one.problem, one.device) for one in known]
     table = [*features, *(heuristic_features(problem, device) for problem in drawn)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -19,18 +20,24 @@ _STEPS = (1, 1, 4, 8, 16, 32, 64)
 _TRIES = 20
 
 
-def varied(problems: Sequence[Problem], count: int, rng: np.random.Generator) -> Iterator[Problem]:
-    """Up to so many other problems of the kinds of these, with other sizes."""
+def varied(problems: Sequence[Problem], each: int) -> Iterator[Problem]:
+    """Up to `each` other problems like each of these, with other sizes.
+
+    They depend on the problem alone, so that fits which leave some out share what they compute.
+    """
     known = set(problems)
-    for _ in range(count * _TRIES):
-        if len(known) >= len(problems) + count or not problems:
-            return
-        one = problems[int(rng.integers(len(problems)))]
-        with suppress(SkipjackError):
-            other = _other_sizes(one, rng)
-            if other is not None and other not in known:
-                known.add(other)
-                yield other
+    for one in problems:
+        rng = np.random.default_rng(zlib.crc32(one.key.encode()))
+        found = 0
+        for _ in range(each * _TRIES):
+            if found >= each:
+                break
+            with suppress(SkipjackError):
+                other = _other_sizes(one, rng)
+                if other is not None and other not in known:
+                    known.add(other)
+                    found += 1
+                    yield other
 
 
 def _other_sizes(problem: Problem, rng: np.random.Generator) -> Problem | None:
