@@ -246,10 +246,10 @@ def test_a_damaged_schema_of_an_earlier_format_is_set_aside(tmp_path: Path, vers
 def test_a_newer_format_is_refused_by_name(tmp_path: Path, ledger: Ledger) -> None:
     path = earlier_ledgers.make(tmp_path, 4)
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA user_version = 6")
-    with pytest.raises(NewerFormatError, match="has format 6, this Skipjack knows 5"):
+        connection.execute("PRAGMA user_version = 7")
+    with pytest.raises(NewerFormatError, match="has format 7, this Skipjack knows 6"):
         Ledger.open(tmp_path)
-    with pytest.raises(NewerFormatError, match="has format 6, this Skipjack knows 5"):
+    with pytest.raises(NewerFormatError, match="has format 7, this Skipjack knows 6"):
         ledger.merge(path)
 
 
@@ -289,5 +289,5 @@ def test_facts_of_an_earlier_format_are_what_the_migrated_file_has(
 
 
 def test_facts_of_a_newer_format_are_refused_by_name(ledger: Ledger) -> None:
-    with pytest.raises(NewerFormatError, match="results have format 4, this Skipjack knows 3"):
-        ledger.add_facts('{"format": 4, "tables": {}}')
+    with pytest.raises(NewerFormatError, match="results have format 5, this Skipjack knows 4"):
+        ledger.add_facts('{"format": 5, "tables": {}}')

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
-    from skipjack.fleet.host import detect_host, machine_name
+    from skipjack.fleet.host import detect_host
     from skipjack.fleet.signature import existing_key
+    from skipjack.settings import machine_name
 
 __all__ = [
     "detect_host",
@@ -17,7 +18,8 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "host": "detect_host machine_name",
+        "skipjack.settings": "machine_name",
+        "host": "detect_host",
         "signature": "existing_key",
     },
 )

@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 import shutil
-import socket
 from pathlib import Path
 
-from skipjack.errors import UsageError
 from skipjack.fleet.model import Host
 from skipjack.gpu import find_gpus
 from skipjack.native import cpu
-from skipjack.settings import MACHINE
+from skipjack.settings import machine_name
 
-VARIABLE = MACHINE.name
-"""Variable with another name for this machine than its host name."""
 LEAST_FREE_BYTES = 200 << 20
 """Free space in the user directory below which no task begins."""
-_LONGEST_NAME = 64
-
-
-def machine_name(name: str | None = None) -> str:
-    """The name of this machine: `name`, the value of `SKIPJACK_MACHINE`, or its host name."""
-    chosen = name or MACHINE.text() or socket.gethostname()
-    legible = chosen.isprintable() and chosen.strip() and not chosen.startswith("-")
-    if len(chosen) > _LONGEST_NAME or not legible:
-        raise UsageError(
-            f"a machine cannot be called {chosen!r}; set {VARIABLE} to a name of at most "
-            f"{_LONGEST_NAME} printable characters that does not begin with a dash"
-        )
-    return chosen
 
 
 def detect_host(name: str | None = None) -> Host:

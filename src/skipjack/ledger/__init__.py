@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from skipjack.ledger.ledger import Ledger
     from skipjack.ledger.migrations import columns_of
     from skipjack.ledger.records import (
+        LASTING,
         OUTCOME,
         BankedConfig,
         BuildRecord,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BUILD_TABLES",
     "FILE_NAME",
+    "LASTING",
     "OUTCOME",
     "UNION_TABLES",
     "BankedConfig",
@@ -71,9 +73,9 @@ __getattr__, __dir__ = lazy(
         "ledger": "Ledger",
         "migrations": "columns_of",
         "records": (
-            "BankedConfig BuildRecord CandidateKey DecisionRecord LogEntry MarkKind MarkRecord "
-            "MeasurementRecord MetricSamples OUTCOME StudyRecord Summary decision_word single "
-            "unit_of"
+            "BankedConfig BuildRecord CandidateKey DecisionRecord LASTING LogEntry MarkKind "
+            "MarkRecord MeasurementRecord MetricSamples OUTCOME StudyRecord Summary decision_word "
+            "single unit_of"
         ),
         "studies": "Collected",
         "union": "BUILD_TABLES Facts Merged UNION_TABLES read_facts write_facts",

@@ -144,6 +144,27 @@ class Ledger(LedgerFile):
         )
         return next(iter(self._readable("builds", found, rows.build_record)), None)
 
+    def find_failed_source(
+        self, source_digest: str, compat: str, solver: str, solver_version: int
+    ) -> BuildRecord | None:
+        """The latest lasting failure of a source; None if any machine built it.
+
+        Failures of earlier versions of the solver do not count.
+        """
+        found = self._select(
+            "SELECT * FROM builds AS failed WHERE source_digest = ?1 AND compat = ?2 "
+            "AND NOT EXISTS (SELECT 1 FROM builds WHERE source_digest = ?1 AND compat = ?2 "
+            "AND status = 'ok') AND NOT EXISTS (SELECT 1 FROM candidate_builds AS of "
+            "JOIN candidates ON candidates.id = of.candidate "
+            "WHERE of.source_digest = ?1 AND of.compat = ?2 "
+            "GROUP BY of.source_digest "
+            "HAVING max(solver <> ?3 OR solver_version >= ?4) = 0) "
+            "ORDER BY rowid DESC",
+            (source_digest, compat, solver, solver_version),
+        )
+        records = self._readable("builds", found, rows.build_record)
+        return next((one for one in records if one.lasting), None)
+
     def add_build(self, build: BuildRecord, *candidates: CandidateKey, identity: str = "") -> None:
         """Add a build and map candidates of this identity to it.
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
 from skipjack.core import Candidate, Config, Metric, Status, Trial
+from skipjack.storage import names_shortage
 
 # Metrics: samples under a name, with a unit.
 
@@ -141,6 +142,21 @@ class BuildRecord:
     compiler: str = ""
     target: str = ""
     created: str = ""
+    machine: str = ""
+    """The machine that built it; empty in records of earlier versions."""
+
+    @property
+    def lasting(self) -> bool:
+        """Whether it failed, and would fail again wherever the same compiler builds the source.
+
+        Earlier versions recorded a lack of memory or disk space as an error of the compiler.
+        """
+        return self.status in LASTING and not names_shortage(self.reason)
+
+
+LASTING = (Status.BUILD_ERROR, Status.INFEASIBLE)
+"""Statuses of builds that the source and the compiler decide, unlike timeouts, crashes of the
+compiler, and lack of memory or disk space."""
 
 
 @dataclass(frozen=True, slots=True)

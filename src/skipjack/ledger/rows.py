@@ -250,6 +250,7 @@ def build_row(build: BuildRecord, created: str) -> Row:
             "compiler": build.compiler,
             "target": build.target,
             "created": build.created or created,
+            "machine": build.machine or None,
         }
     )
 
@@ -259,6 +260,7 @@ def build_record(row: Row) -> BuildRecord:
     columns = {name: value for name, value in dict(row).items() if name != "id"}
     columns["status"] = Status(columns["status"])
     columns["resources"] = decode_numbers(columns["resources"])
+    columns["machine"] = columns.get("machine") or ""
     return BuildRecord(**columns)
 
 

@@ -271,11 +271,41 @@ _NAMED_METRICS = (
         WHERE metric.type = 'object'""",
 )
 
+# A build records the machine that made it, so that others can say where a known failure is from.
+_MACHINES_OF_BUILDS = (
+    "ALTER TABLE builds RENAME TO builds_5",
+    f"""CREATE TABLE builds (
+        {_ID},
+        source_digest TEXT NOT NULL,
+        compat TEXT NOT NULL,
+        status TEXT NOT NULL,
+        artifact_digest TEXT CHECK ((artifact_digest IS NOT NULL) = (status = 'ok')),
+        symbol TEXT NOT NULL,
+        abi TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        seconds REAL NOT NULL CHECK (seconds >= 0),
+        resources TEXT NOT NULL CHECK ({_is_json("resources", "object")}),
+        compiler TEXT NOT NULL,
+        target TEXT NOT NULL,
+        {_CREATED},
+        machine TEXT
+    ) STRICT""",
+    "INSERT INTO builds (id, source_digest, compat, status, artifact_digest, symbol, abi, reason, "
+    "seconds, resources, compiler, target, created) "
+    "SELECT id, source_digest, compat, status, artifact_digest, symbol, abi, reason, "
+    "seconds, resources, compiler, target, created FROM builds_5 ORDER BY rowid",
+    "DROP TABLE builds_5",
+    "CREATE INDEX builds_by_source ON builds (source_digest, compat)",
+    "CREATE INDEX candidate_builds_by_source ON candidate_builds (source_digest, compat)",
+    *_append_only("builds"),
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _TABLES,
     _INDICES_AND_VIEW,
     _BUILD_IDENTITY,
     _BUILDS_IN_SEQUENCE,
     _NAMED_METRICS,
+    _MACHINES_OF_BUILDS,
 )
 """Step n, counted from 1, leads from ``user_version`` n - 1 to n."""

@@ -180,9 +180,10 @@ def _attached(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
 #
 # Rows are facts with content ids, so adding facts is the same union as merging a file.
 
-FORMAT = 3
+FORMAT = 4
 """Since 2, a candidate's map to its build has an identity, which rows of format 1 lack. Since 3,
-measurements have named metrics with units, and a number for their order."""
+measurements have named metrics with units, and a number for their order. Since 4, builds have the
+machine that made them."""
 _NAMED_METRICS = 3
 
 Facts = Mapping[str, Sequence[Mapping[str, Any]]]

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         RAY_NODE,
         REGRET,
         REMOTE_PYTHON,
+        RETRY_FAILED_BUILDS,
         SSH_CONFIG,
         SYSTEM_DIR,
         TORCH,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
         VARIABLES,
         Variable,
         expanded,
+        machine_name,
     )
 
 __all__ = [
@@ -89,6 +91,7 @@ __all__ = [
     "RAY_NODE",
     "REGRET",
     "REMOTE_PYTHON",
+    "RETRY_FAILED_BUILDS",
     "SSH_CONFIG",
     "SYSTEM_DIR",
     "TORCH",
@@ -108,6 +111,7 @@ __all__ = [
     "Variable",
     "expanded",
     "load_settings",
+    "machine_name",
 ]
 
 __getattr__, __dir__ = lazy(
@@ -119,9 +123,10 @@ __getattr__, __dir__ = lazy(
             "DB DB_PASSWORD_FILE ENABLE_LOGGING_CMD ENABLE_TUNE_DUMP FIND_ENFORCE FIND_MODE "
             "FLEET_KEY FREE_DISK LOCK_DIR LOG_LEVEL LOG_LEVELS MACHINE MAX_GFLOPS MIOPEN_DRIVER "
             "MIOPEN_TIMEOUT_S ON_MISS PLUGINS PLUGIN_FOLDERS PROGRAM RAY_NODE REGRET "
-            "REMOTE_PYTHON SSH_CONFIG SYSTEM_DIR TORCH TORCH_OPS TORCH_STARTED TUNE_DUMP_PATH "
-            "TUNE_RESULT TUNE_RESULT_PATH TUNING_BACKGROUND TUNING_SEARCHERS TUNING_SECONDS "
-            "TVM_KERNELS TVM_PYTHON USER_DIR VARIABLES Variable expanded"
+            "REMOTE_PYTHON RETRY_FAILED_BUILDS SSH_CONFIG SYSTEM_DIR TORCH TORCH_OPS "
+            "TORCH_STARTED TUNE_DUMP_PATH TUNE_RESULT TUNE_RESULT_PATH TUNING_BACKGROUND "
+            "TUNING_SEARCHERS TUNING_SECONDS TVM_KERNELS TVM_PYTHON USER_DIR VARIABLES Variable "
+            "expanded machine_name"
         ),
     },
 )

@@ -106,7 +106,7 @@ def _gflops(value: object) -> float:
     return rate
 
 
-def _autotune(value: object) -> str:
+def _on_or_off(value: object) -> str:
     if value not in ("on", "off"):
         raise ValueError("write on or off")
     return str(value)
@@ -224,8 +224,10 @@ LOCK_DIR = Variable("SKIPJACK_LOCK_DIR", _path, "`/tmp/skipjack-locks`")
 """The folder of device locks, the same for all who share the devices."""
 PLUGINS = Variable("SKIPJACK_PLUGINS", _plugins, "none", "plugins")
 """Modules or .py files that register operations, solvers or searchers."""
-AUTOTUNE = Variable("SKIPJACK_AUTOTUNE", _autotune, "`on`", "autotune")
+AUTOTUNE = Variable("SKIPJACK_AUTOTUNE", _on_or_off, "`on`", "autotune")
 """Whether decorated kernels are tuned when they are called."""
+RETRY_FAILED_BUILDS = Variable("SKIPJACK_RETRY_FAILED_BUILDS", _on_or_off, "`off`")
+"""Whether builds that a ledger knows to fail are tried again."""
 FIND_ENFORCE = Variable("SKIPJACK_FIND_ENFORCE", str, "`db`")
 """What lookups may do; read once per process."""
 FIND_MODE = Variable("SKIPJACK_FIND_MODE", str, "`fast`")
@@ -284,6 +286,23 @@ TORCH_STARTED = Variable("SKIPJACK_TORCH_STARTED", str, internal=True)
 """The program's process id, and its start time by the monotonic clock."""
 RAY_NODE = Variable("SKIPJACK_RAY_NODE", str, internal=True)
 """Marks the processes of a Ray node that the fleet started."""
+
+_LONGEST_NAME = 64
+
+
+def machine_name(name: str | None = None) -> str:
+    """The name of this machine: `name`, the value of `SKIPJACK_MACHINE`, or its host name."""
+    import socket  # most programs do not need it
+
+    chosen = name or MACHINE.text() or socket.gethostname()
+    legible = chosen.isprintable() and chosen.strip() and not chosen.startswith("-")
+    if len(chosen) > _LONGEST_NAME or not legible:
+        raise UsageError(
+            f"a machine cannot be called {chosen!r}; set {MACHINE.name} to a name of at most "
+            f"{_LONGEST_NAME} printable characters that does not begin with a dash"
+        )
+    return chosen
+
 
 VARIABLES: tuple[Variable[Any], ...] = tuple(
     one for one in list(globals().values()) if isinstance(one, Variable)

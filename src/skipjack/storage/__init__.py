@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         write_synced,
     )
     from skipjack.storage.lock import FileLock
+    from skipjack.storage.shortages import is_shortage, names_shortage
     from skipjack.storage.sqlite_files import (
         BUSY_TIMEOUT_S,
         MAGIC,
@@ -88,7 +89,9 @@ __all__ = [
     "is_damage",
     "is_full",
     "is_network_file_system",
+    "is_shortage",
     "mark_used",
+    "names_shortage",
     "output_directory",
     "pending_companions",
     "plain_file",
@@ -120,6 +123,7 @@ __getattr__, __dir__ = lazy(
             "sweep temporary_folder temporary_name timestamp utc_now write_failure write_synced"
         ),
         "lock": "FileLock",
+        "shortages": "is_shortage names_shortage",
         "sqlite_files": (
             "BUSY_TIMEOUT_S DamagedError MAGIC WRITE_AHEAD_LOG check_journal companion_path "
             "connect_copy connect_immutable copy_database describe_damage hardened is_damage "

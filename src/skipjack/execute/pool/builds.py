@@ -21,6 +21,7 @@ from skipjack.execute.pool.state import Cause, PoolLimits, TaskLost
 from skipjack.execute.pool.worker_pool import TaskDone, WorkerPool
 from skipjack.execute.process import START_TIMEOUT_S, WorkerDiedError, WorkerProcess
 from skipjack.execute.wire import Message
+from skipjack.ledger import BuildRecord
 from skipjack.solvers import Slot
 from skipjack.storage import FileLock
 
@@ -98,6 +99,26 @@ class Build:
     cached: bool = False
     started: float = 0.0
     """The time of the monotonic clock, which all processes of a host share."""
+    known: BuildRecord | None = None
+    """The record of an earlier build that failed, so that this one was not tried."""
+
+
+def known_failure(candidate: Candidate, record: BuildRecord, **fields: Any) -> Build:
+    """The build of a candidate whose source failed before, here or on another machine."""
+    whence = f"on {record.machine}" if record.machine else "in an earlier run"
+    reason = f"{record.reason} (it failed {whence}, {record.created[:10]}; not built again)"
+    return Build(
+        candidate,
+        record.status,
+        reason,
+        source_digest=record.source_digest,
+        resources=record.resources,
+        compiler=record.compiler,
+        target=record.target,
+        cached=True,
+        known=record,
+        **fields,
+    )
 
 
 _TIMEOUT_S = 30.0
@@ -241,6 +262,11 @@ class _Builds:
 
     def result(self, task: Candidate, answer: Message) -> Build:
         body = answer.body
+        if "known" in body:
+            known = {**body["known"], "status": Status(body["status"])}
+            return known_failure(
+                *(task, BuildRecord(**known)), seconds=body["seconds"], started=body["started"]
+            )
         return Build(
             task,
             Status(body["status"]),

@@ -12,19 +12,20 @@ import argparse
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from skipjack import plugins
-from skipjack.core import Config, Device
+from skipjack.core import Config, Device, Status
 from skipjack.errors import SkipjackError, StorageError
 from skipjack.execute import wire
 from skipjack.execute.startup import core_list, set_up_worker
 from skipjack.ledger import BuildRecord, Ledger
 from skipjack.operations import parse
-from skipjack.settings import ARTIFACTS
+from skipjack.settings import ARTIFACTS, RETRY_FAILED_BUILDS
 from skipjack.solvers import BuildingSolver, find_solver, source_key
-from skipjack.storage import ArtifactStore
+from skipjack.storage import ArtifactStore, is_shortage
 
 # The build worker: lowers a candidate, looks whether its build is known, and compiles it.
 
@@ -71,7 +72,7 @@ class _KnownBuilds:
         self._artifacts = ArtifactStore(*(kernels or [directory / ARTIFACTS]))
 
     def find(self, source_digest: str, compat: str) -> tuple[BuildRecord, bytes] | None:
-        """The record and machine code of a source that was built."""
+        """The record and machine code of a source that was built, and whose code is here."""
         record = self._ledger.find_source(source_digest, compat)
         if record is None or not record.artifact_digest:
             return None
@@ -79,6 +80,16 @@ class _KnownBuilds:
             return record, self._artifacts.get(record.artifact_digest)
         except StorageError:
             return None  # a ledger that was merged has records without machine code
+
+    def find_failure(self, digest: str, compat: str, solver: BuildingSolver) -> BuildRecord | None:
+        """The record of a source that is known not to build, on any machine."""
+        if _retries():
+            return None
+        return self._ledger.find_failed_source(digest, compat, solver.name, solver.version)
+
+
+def _retries() -> bool:
+    return RETRY_FAILED_BUILDS.text() == "on"
 
 
 def _build(
@@ -109,6 +120,8 @@ def _build(
             answer |= {"symbol": record.symbol, "abi": record.abi, "cached": True}
             answer |= {"resources": dict(record.resources)}
             blobs = [data]
+        elif known and (failure := known.find_failure(digest, device.compat_key, solver)):
+            return answer | _known_failure(failure, started), []
         else:
             blob = solver.compile(source)
             answer |= {"symbol": blob.symbol, "abi": blob.abi, "resources": dict(blob.resources)}
@@ -117,14 +130,33 @@ def _build(
         if reason := too_much_spilled(answer["resources"]):
             answer |= {"status": "infeasible", "reason": reason}
             blobs = []
-    except MemoryError:
-        answer |= {"status": "build_error", "reason": "out of memory"}
-    except SkipjackError as error:
-        answer |= {"status": "build_error", "reason": str(error)[:500]}
     except Exception as error:  # a compiler may fail in any way; the search goes on
-        answer |= {"status": "build_error", "reason": f"{type(error).__name__}: {error}"[:500]}
+        answer |= _failure(error)
     answer |= {"started": started, "seconds": time.monotonic() - started}
     return answer, blobs
+
+
+def _failure(error: Exception) -> dict[str, str]:
+    """The status and reason of an error, which is the source's or the machine's."""
+    if isinstance(error, MemoryError) or isinstance(error.__cause__, MemoryError):
+        return {"status": str(Status.OUT_OF_MEMORY), "reason": "the compiler ran out of memory"}
+    ours = isinstance(error, SkipjackError)
+    reason = str(error) if ours else f"{type(error).__name__}: {error}"
+    status = Status.ERROR if is_shortage(error) else Status.BUILD_ERROR
+    return {"status": str(status), "reason": reason[:500]}
+
+
+def _known_failure(record: BuildRecord, started: float) -> dict[str, Any]:
+    """The answer for a source that failed before, with the record of that build."""
+    return {
+        "status": str(record.status),
+        "reason": record.reason,
+        "resources": dict(record.resources),
+        "cached": True,
+        "known": {**asdict(record), "status": str(record.status)},
+        "started": started,
+        "seconds": time.monotonic() - started,
+    }
 
 
 def too_much_spilled(needs: Mapping[str, float]) -> str:

@@ -15,8 +15,6 @@ from pathlib import Path
 import skipjack
 from skipjack import plugins
 from skipjack.execute import device_locks
-from skipjack.fleet.host import VARIABLE as MACHINE
-from skipjack.fleet.host import machine_name
 from skipjack.fleet.images import commands
 from skipjack.fleet.images.commands import Mount, WorkerContainer
 from skipjack.fleet.images.container_engine import VARIABLE as ENGINE
@@ -26,7 +24,7 @@ from skipjack.fleet.images.names import check_image, identity
 from skipjack.fleet.model import Slot
 from skipjack.native import cpu
 from skipjack.processes import SECRETS, python_command
-from skipjack.settings import PLUGINS, Settings
+from skipjack.settings import MACHINE, PLUGINS, Settings, machine_name
 from skipjack.storage import ensure_directory
 
 log = logging.getLogger(__name__)
@@ -73,7 +71,7 @@ class ContainedWorkers:
             f"skipjack-{slot.name}-{uuid.uuid4().hex[:12]}",
             f"{os.getuid()}:{os.getgid()}",
             env={
-                MACHINE: machine_name(),
+                MACHINE.name: machine_name(),
                 device_locks.VARIABLE: str(device_locks.directory()),
                 # By value: the engine's client needs its own.
                 "HOME": str(self._place / HOME),

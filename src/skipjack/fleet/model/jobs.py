@@ -215,3 +215,8 @@ class ClaimResult:
     log: str = ""
     log_started: bool = False
     """Whether the store already has the beginning of the log."""
+
+    @property
+    def event_word(self) -> str:
+        """The name of its event in the summary of a run."""
+        return "finished" if self.result is not None else type(self.event).__name__.lower()

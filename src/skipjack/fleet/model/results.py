@@ -32,12 +32,15 @@ def claim_result_of(claim: Claim, done: Done) -> ClaimResult:
     if outcome is None:
         return ClaimResult(claim, Lost(done.lost or "the worker is gone"), log=done.lost)
     event = event_of_outcome(claim.stage, outcome)
-    if not isinstance(event, Built | Told):
+    failed_build = isinstance(event, Failed) and claim.stage is JobStage.BUILD
+    if not (failed_build or isinstance(event, Built | Told)):
         return ClaimResult(claim, event, log=outcome.log)
     try:
         facts = read_facts(outcome.facts) if outcome.facts else {}
     except (StorageError, NewerFormatError) as error:
         return ClaimResult(claim, Failed(f"the results cannot be read: {error}"), log=outcome.log)
+    if failed_build:
+        return ClaimResult(claim, event, facts=facts, log=outcome.log)
     return ClaimResult(
         claim,
         event,

@@ -48,6 +48,8 @@ class Task:
     """Number of the job's claim; the outcome repeats it."""
     known: tuple[PriorResult, ...] = ()
     """For the first build of a find, good configs of other jobs; of kernels, the winner."""
+    failures: tuple[str, ...] = ()
+    """Facts about builds that failed in other jobs, which the builder's machine may lack."""
 
     def message(self) -> Message:
         """The task as a message for a pipe, a file or Ray."""
@@ -64,6 +66,8 @@ class Task:
             "attempt": self.attempt,
             "known": [_fields(one) for one in self.known],
         }
+        if self.failures:  # not in tasks of bundles, which earlier versions read
+            body["failures"] = list(self.failures)
         return Message(body, tuple(self.artifacts.values()))
 
     @classmethod
@@ -86,7 +90,8 @@ class TaskOutcome:
     inapplicable: str = ""
     """Why no solver supports the problem; empty if one does."""
     failed: str = ""
-    """Why the worker failed; empty if it did not. Otherwise only the log is valid."""
+    """Why the worker failed; empty if it did not. Otherwise only the log is valid, and of a build
+    the facts about failed builds."""
     hopeless: bool = False
     """Whether every worker would fail: the job is impossible."""
     artifact_lost: str = ""

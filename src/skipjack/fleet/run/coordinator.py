@@ -34,6 +34,7 @@ from skipjack.fleet.model import (
 )
 from skipjack.fleet.run.queue_interface import REFUSALS, JobQueue, finish_one_by_one
 from skipjack.fleet.run.requests import Interval, RunProgress, RunRequest, RunSummary, TaskPace
+from skipjack.fleet.run.shared_failures import SharedFailures
 from skipjack.fleet.store import describable
 from skipjack.interrupt import Interrupt
 from skipjack.processes import this_process
@@ -72,6 +73,7 @@ class Coordinator:
         self._settled: Counter[str] = Counter()
         self._refused = 0
         self._owner = ""
+        self._failures = SharedFailures(queue)
         self._renewed = time.monotonic()
         self._renewal = Interval(min(_LOOK_EVERY_S, request.lease_s / 4))
         self._sweep = Interval(min(_SWEEP_EVERY_S, request.lease_s / 2))
@@ -177,6 +179,8 @@ class Coordinator:
         self._paused_until = time.monotonic() + pause_s if pause_s else -math.inf
         self._registered = hosts
         self._update_buildable()
+        if JobStage.BUILD in self._request.stages:
+            self._failures.update()
 
     def _update_buildable(self) -> None:
         """Jobs for devices without a builder wait for one, except those of MIOpen."""
@@ -258,7 +262,7 @@ class Coordinator:
         tasks: dict[str, list[Task]] = {}
         for claim, task in claimed:
             self._held[claim.job] = claim
-            tasks.setdefault(claim.slot, []).append(task)
+            tasks.setdefault(claim.slot, []).append(self._failures.added_to(claim, task))
         for slot, given in tasks.items():
             self._engine.submit(slot, given)
 
@@ -321,7 +325,7 @@ class Coordinator:
         late = {(claim.job, claim.attempt) for claim in refused}
         for claim_result in claim_results:
             if (claim_result.claim.job, claim_result.claim.attempt) not in late:
-                self._settled[_event_word(claim_result)] += 1
+                self._settled[claim_result.event_word] += 1
             if isinstance(claim_result.event, Lost):
                 self._hosts.last = -math.inf  # its machine may be paused now
 
@@ -392,8 +396,3 @@ class Coordinator:
 
     def _idle(self) -> bool:
         return self._found_nothing.issuperset(self._request.stages)
-
-
-def _event_word(claim_result: ClaimResult) -> str:
-    name = type(claim_result.event).__name__.lower()
-    return "finished" if claim_result.result is not None else name

@@ -19,6 +19,7 @@ from skipjack.fleet.model import (
     RunningLog,
     StageRequest,
 )
+from skipjack.ledger import Facts
 from skipjack.processes import ProcessIdentity
 
 log = logging.getLogger(__name__)
@@ -77,6 +78,10 @@ class JobQueue(Protocol):
 
     def store_logs(self, owner: str, logs: Sequence[RunningLog]) -> int:
         """Store the logs so far of jobs that the owner holds."""
+        ...
+
+    def failed_builds(self, after: float | None) -> tuple[Facts, float]:
+        """Builds that failed for good since a date, and the date to ask for the next time."""
         ...
 
     def finish(self, owner: str, claim_results: Sequence[ClaimResult]) -> list[Claim]:

@@ -17,7 +17,6 @@ from typing import Any
 from skipjack.core import Config, Problem
 from skipjack.errors import WorkerError
 from skipjack.execute import CommandRequest, CommandRunner
-from skipjack.fleet.host import machine_name
 from skipjack.fleet.model import MIOPEN, JobKind, JobStage, PriorResult, Task, TaskOutcome
 from skipjack.fleet.work.task_context import DeviceAssignment
 from skipjack.fleet.work.worker_log import including_file
@@ -25,7 +24,7 @@ from skipjack.interop.miopen import DatabaseRecord
 from skipjack.ledger import Ledger
 from skipjack.operations import parse
 from skipjack.reading import numbered, read_json
-from skipjack.settings import MIOPEN_TIMEOUT_S, Settings
+from skipjack.settings import MIOPEN_TIMEOUT_S, Settings, machine_name
 from skipjack.solvers import find_solver, refusal
 from skipjack.solvers.miopen import (
     DriverResult,

@@ -6,8 +6,9 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 
-from skipjack.core import Candidate, Device, Problem, Status, Trial, protocol_for
+from skipjack.core import Candidate, Device, Problem, Trial, protocol_for
 from skipjack.errors import WorkerError
 from skipjack.execute import RunSession, slot_lock
 from skipjack.execute.pool import BuildPool
@@ -22,7 +23,7 @@ from skipjack.fleet.work.task_context import (
     run_task,
     trial_line,
 )
-from skipjack.ledger import Ledger
+from skipjack.ledger import LASTING, Ledger
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.reading import numbered
@@ -36,9 +37,6 @@ from skipjack.tuning.study import BuiltRound, RoundBuilder, RoundTimer, timing_c
 # The worker that asks for a round's configs and builds them, for any device.
 
 log = logging.getLogger(__name__)
-
-_LASTING = (Status.BUILD_ERROR, Status.INFEASIBLE)
-"""Statuses that a config has on every machine, unlike a crash or a timeout."""
 
 
 class BuildingWorker:
@@ -66,12 +64,14 @@ class BuildingWorker:
         _check_compiler(handler.solvers(problem))
         if handler.fresh:
             log.info("compiling again, without earlier builds")
+        for text in task.failures:
+            self._ledger.add_facts(text)
         pool = self._pool_for(task.device, fresh=handler.fresh)
         with closing(TaskContext(self._settings, task, pool=pool)) as context:
             built = _build_some(context, handler, problem, task)
             self._keep(context)
             if _nothing_to_run(built, task):
-                return _nothing_built(task, built.failed)
+                return replace(_nothing_built(task, built.failed), facts=context.facts_of_builds())
             return TaskOutcome(
                 task.job,
                 JobStage.BUILD,
@@ -143,7 +143,7 @@ def _nothing_built(task: Task, failed: Sequence[tuple[Candidate, Trial]]) -> Tas
         JobStage.BUILD,
         failed=f"none of {numbered(len(failed), 'config')} could be built; "
         f"most common error ({times} of {len(failed)}): {reason}",
-        hopeless=all(trial.status in _LASTING for _, trial in failed),
+        hopeless=all(trial.status in LASTING for _, trial in failed),
     )
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from skipjack.errors import SkipjackError
 from skipjack.gpu import compile_call
 from skipjack.integrations.triton.identity import digest, function_text, hook_text, value_text
 from skipjack.integrations.triton.results import AutotunePlace
+from skipjack.storage import is_shortage
 from skipjack.tuning.calls import CallsLostError
 
 # The outcome of trying a config, and whether the config caused it.
@@ -24,11 +23,6 @@ from skipjack.tuning.calls import CallsLostError
 # config: the outcome is an `ERROR`, and the config may be tried again.
 
 _LONGEST_REASON = 500
-_SHORTAGES = tuple(
-    os.strerror(code)
-    for code in (errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN)
-)
-"""Messages of Triton's tools when the machine is out of some resource."""
 _COMPILERS = ("CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct")
 _OF_LAUNCHES = {
     "OutOfResources": Status.OUT_OF_MEMORY,
@@ -53,31 +47,13 @@ class ConfigOutcome:
 
 def failed_build(error: BaseException) -> ConfigOutcome:
     """The outcome of an error while compiling, caused by the config or by a lack of resources."""
-    return ConfigOutcome(
-        Status.ERROR if _is_the_machines(error) else Status.BUILD_ERROR, _reason(error)
-    )
+    return ConfigOutcome(Status.ERROR if is_shortage(error) else Status.BUILD_ERROR, _reason(error))
 
 
 def failed_launch(error: BaseException) -> ConfigOutcome:
     """The outcome of an error in a launch, which may have compiled first."""
     status = _OF_LAUNCHES.get(type(error).__name__, Status.ERROR)
-    return ConfigOutcome(Status.ERROR if _is_the_machines(error) else status, _reason(error))
-
-
-def _is_the_machines(error: BaseException) -> bool:
-    return any(
-        isinstance(one, OSError | MemoryError | KeyboardInterrupt)
-        or any(words in str(one) for words in _SHORTAGES)
-        for one in _causes(error)
-    )
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """An error and its causes."""
-    cause: BaseException | None = error
-    while cause is not None:
-        yield cause
-        cause = cause.__cause__
+    return ConfigOutcome(Status.ERROR if is_shortage(error) else status, _reason(error))
 
 
 def _reason(error: BaseException) -> str:

@@ -9,8 +9,9 @@ from typing import Protocol
 
 from skipjack.core import Candidate, Device, Space, Staged
 from skipjack.errors import StorageError, foreign_code
-from skipjack.execute.pool import Build
+from skipjack.execute.pool import Build, known_failure
 from skipjack.ledger import BuildRecord, CandidateKey, Ledger
+from skipjack.settings import RETRY_FAILED_BUILDS, machine_name
 from skipjack.solvers import BuildingSolver, Slot, SourceAware, build_identity, find_solver
 from skipjack.storage import ArtifactStore
 
@@ -95,6 +96,8 @@ class BuildQueue:
         self._finished: dict[_Part, Build] = {}
         self._waiting: dict[_Part, list[Candidate]] = {}
         self._ready: deque[Build] = deque()
+        self._machine = machine_name()
+        self._retries = RETRY_FAILED_BUILDS.text() == "on"
 
     def add_solver(self, solver: BuildingSolver, space: Space) -> None:
         """Accept builds of this solver from now on."""
@@ -116,7 +119,7 @@ class BuildQueue:
             if known is None:
                 raise MissingCodeError(f"the machine code of {candidate.key} is missing")
             self._ready.append(known)
-        elif known := self._known(candidate):
+        elif known := self._known(candidate) or self._known_failure(candidate):
             self._finished[part] = known
             self._ready.append(known)
         else:
@@ -167,7 +170,9 @@ class BuildQueue:
 
     def _record(self, build: Build, digest: str) -> BuildRecord:
         context, compat = self._context, self._context.target.compat_key
-        known = context.ledger.find_source(build.source_digest, compat) if build.cached else None
+        known = build.known
+        if known is None and build.cached:
+            known = context.ledger.find_source(build.source_digest, compat)
         return known or BuildRecord(
             build.source_digest,
             compat,
@@ -180,6 +185,7 @@ class BuildQueue:
             resources=build.resources,
             compiler=build.compiler,
             target=build.target,
+            machine=self._machine,
         )
 
     def _part(self, candidate: Candidate) -> _Part:
@@ -199,24 +205,37 @@ class BuildQueue:
 
     def _known(self, candidate: Candidate) -> Build | None:
         """A build that this compiler made in an earlier run."""
-        solver, _ = self._offers[candidate.solver]
         known = self.cached_build(candidate)
-        if known is None or known.compiler != solver.compiler():
+        return known if known and self._is_current(candidate, known) else None
+
+    def _known_failure(self, candidate: Candidate) -> Build | None:
+        """The failure of this compiler in an earlier run, perhaps of another machine."""
+        record = None if self._retries else self._recorded(candidate)
+        if record is None or not record.lasting or not self._is_current(candidate, record):
             return None
-        if isinstance(solver, SourceAware) and not solver.same_source(
+        return known_failure(candidate, record)
+
+    def _is_current(self, candidate: Candidate, known: Build | BuildRecord) -> bool:
+        """Whether the same compiler would be given the same source now."""
+        solver, _ = self._offers[candidate.solver]
+        if known.compiler != solver.compiler():
+            return False
+        return not isinstance(solver, SourceAware) or solver.same_source(
             *(candidate.problem, self._context.target, candidate.config),
             *(known.source_digest, known.compiler),
-        ):
-            return None
-        return known
+        )
 
-    def cached_build(self, candidate: Candidate) -> Build | None:
-        """A build of an earlier run, if its machine code is still in the store."""
+    def _recorded(self, candidate: Candidate) -> BuildRecord | None:
+        """The record of the candidate's build; one that succeeded, if there is one."""
         solver, _ = self._offers[candidate.solver]
         key = CandidateKey.of(candidate, solver.version)
         context = self._context
         identity = identity_of(context, candidate)
-        record = context.ledger.find_build(key, identity, context.target.compat_key)
+        return context.ledger.find_build(key, identity, context.target.compat_key)
+
+    def cached_build(self, candidate: Candidate) -> Build | None:
+        """A build of an earlier run, if its machine code is still in the store."""
+        record = self._recorded(candidate)
         if record is None or record.status.failed or not record.artifact_digest:
             return None
         try:

@@ -136,10 +136,17 @@ def _write(connection: Connection, held: Sequence[_Accepted], key: bytes) -> Non
     now = held[0].row.now
     new = {d: data for one in held for d, data in one.claim_result.artifacts.items()}
     task_inputs.store_artifacts(connection, key, new, now)
-    _write_rounds(connection, [one for one in held if isinstance(one.event, Built | Told)])
+    _write_rounds(
+        connection,
+        [one for one in held if isinstance(one.event, Built | Told) or _failed_with_facts(one)],
+    )
     transitions.apply(connection, [_step(one) for one in held])
     _write_logs(connection, [one for one in held if one.claim_result.log])
     _note_machines(connection, held)
+
+
+def _failed_with_facts(one: _Accepted) -> bool:
+    return isinstance(one.event, Failed) and bool(one.claim_result.facts)
 
 
 def _step(one: _Accepted) -> Transition:
@@ -169,9 +176,10 @@ def _sums(one: _Accepted) -> dict[str, Any]:
 
 
 def _write_rounds(connection: Connection, done: Sequence[_Accepted]) -> None:
-    # A round whose machine code was lost is built again: the new build replaces the old one.
+    # A round whose machine code was lost is built again: the new build replaces the old one. Of a
+    # build that failed as a whole, what it found out is kept for other builders.
     for one in done:
-        if isinstance(one.event, Built) and one.row.built_by is not None:
+        if isinstance(one.event, Built | Failed) and one.row.built_by is not None:
             connection.execute(delete(tables.rounds).where(*_same_round(one.row)))
     rounds = [_round(one) for one in done]
     insert_long_rows(connection, tables.rounds, rows=rounds)

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from skipjack.fleet.model import ClaimResult, Inapplicable, JobStage, QueueReply, StageRequest
 from skipjack.fleet.store.catalog import devices, machines
 from skipjack.fleet.store.claims import claims, coordinator_leases, finished_claims, prior_results
-from skipjack.fleet.store.jobs import job_counts, job_history
+from skipjack.fleet.store.jobs import failed_builds, job_counts, job_history
 from skipjack.fleet.store.sql.transactions import StoreDatabase
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Task,
         WorkRequest,
     )
+    from skipjack.ledger import Facts
     from skipjack.processes import ProcessIdentity
 
 
@@ -82,6 +83,10 @@ class Queue:
     def built_for(self, label: str) -> dict[str, bool]:
         """Devices that jobs of a label are built for, and whether a real one was ever seen."""
         return self._database.read(devices.devices_of, label, built=True)
+
+    def failed_builds(self, after: float | None) -> tuple[Facts, float]:
+        """Builds that failed for good, in any job, since a date; and the date of the next call."""
+        return self._database.read(failed_builds.since, after)
 
     def claim(
         self,

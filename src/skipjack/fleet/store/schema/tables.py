@@ -73,6 +73,7 @@ problem_tags = Table(
     Column("source", _name(), nullable=False, server_default=""),  # where it came from
     Column("model", _name(), nullable=False, server_default=""),
     Column("created", Double, nullable=False),
+    Column("calls", Double),  # how often the program calls it, if that is known
     Index(None, "tag"),
 )
 
@@ -88,6 +89,7 @@ labels = Table(
     Column("ticket", _name(), nullable=False, server_default=""),
     Column("aborted", Boolean, nullable=False, server_default=false()),
     Column("created", Double, nullable=False),
+    Column("device_seconds", Double),  # the budget of all its jobs, if there is one
     CheckConstraint("name <> ''", name="has_a_name"),
 )
 
@@ -226,6 +228,10 @@ jobs = Table(
     Column("updated", Double, nullable=False),
     Column("kind", _name(16), nullable=False, server_default=str(JobKind.TUNE)),
     Column("driver", _name(16), nullable=False, server_default=""),  # miopen; else our workers
+    Column("calls", Double),  # of the problem by programs, if that is known
+    Column("device_seconds", Double, nullable=False, server_default=text("0")),  # used, all epochs
+    Column("first_ns", Double),  # the time of its first config that ran
+    Column("trial_limit", Integer),  # where it ends before its budget; NULL: at its budget
     UniqueConstraint("label", "problem", "device", "kind", "solver"),
     # The order of claims, so that they read only what they take.
     Index(
@@ -268,6 +274,8 @@ rounds = Table(
     Column("machine", _ID, ForeignKey("machines.id")),
     Column("created", Double, nullable=False),
     Column("ledger_rows", _name(), nullable=False, server_default="{}"),  # JSON: table to number
+    Column("device_seconds", Double, nullable=False, server_default=text("0")),
+    Index(None, "stage", "created"),  # the newest builds are read for their failures
     CheckConstraint(_one_of("stage", JobStage), name="stage_is_known"),
 )
 """The result of each stage of a round, exactly once: the primary key refuses a second one.
