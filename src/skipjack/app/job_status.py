@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from skipjack.fleet.model import Job, JobState, Label, Machine
+from skipjack.fleet.model import DeviceTime, Job, JobState, Label, Machine
 from skipjack.fleet.store import LabelSummary, Store, open_store
 from skipjack.settings import Settings
 
@@ -63,6 +63,8 @@ class JobCounts:
     columns: Sequence[str]
     counts: Sequence[tuple[tuple[str, ...], int]]
     idle: IdleMachines
+    device_time: DeviceTime | None = None
+    """The label's device time, if it has a budget."""
 
     @property
     def total(self) -> int:
@@ -100,7 +102,9 @@ def status(
         if request.jobs:
             return JobListing(known.jobs.find(**where, state=request.state, limit=request.limit))
         counts = known.jobs.counts(**where, by=list(request.by), state=request.state)
-        return JobCounts(label, request.by, counts, _idle(known))
+        time = known.labels.device_time(label.name) if label else None
+        limited = time if time and time.budget_s is not None else None
+        return JobCounts(label, request.by, counts, _idle(known), limited)
 
 
 def _idle(store: Store) -> IdleMachines:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,8 +11,16 @@ from skipjack.bank import Bank
 from skipjack.errors import UsageError
 from skipjack.fleet import machine_name
 from skipjack.fleet.labels import FurtherJobs, further_jobs
-from skipjack.fleet.model import Engine, JobKind, JobStage, JobState
-from skipjack.fleet.run import LEASE_S, LINGER_S, Coordinator, RunProgress, RunRequest, RunSummary
+from skipjack.fleet.model import DeviceTime, Engine, JobKind, JobStage, JobState
+from skipjack.fleet.run import (
+    LEASE_S,
+    LINGER_S,
+    BudgetedCoordinator,
+    Coordinator,
+    RunProgress,
+    RunRequest,
+    RunSummary,
+)
 from skipjack.fleet.store import Store, open_store
 from skipjack.interrupt import Interrupt
 from skipjack.settings import Settings
@@ -48,8 +57,13 @@ class RunOptions:
     evaluators: int | None = None
     image: str = ""
     """Run workers in containers of this image."""
+    device_seconds: float | None = None
+    """Device time of all tuning jobs of the label together, in this run and all others; None: the
+    jobs are done in order, each with all of its trials."""
 
     def __post_init__(self) -> None:
+        if self.device_seconds is not None:
+            self._check_device_seconds(self.device_seconds)
         if self.engine is not EngineName.RAY and self.address:
             raise UsageError("--address is for --engine ray")
         if self.image and self.engine is not EngineName.LOCAL:
@@ -64,6 +78,21 @@ class RunOptions:
         if self.builders == 0 and self.evaluators == 0:
             raise UsageError(
                 "--builders 0 and --evaluators 0 leave nothing to do; leave one of them out"
+            )
+
+    def _check_device_seconds(self, seconds: float) -> None:
+        if not 0.0 < seconds < math.inf:
+            raise UsageError(f"--device-seconds is {seconds:g}; give a finite number above 0")
+        if self.kind is not JobKind.TUNE:
+            option = "--find" if self.kind is JobKind.FIND else "--kernel-cache"
+            raise UsageError(
+                f"--device-seconds divides time among tuning jobs; {option} does each job once, so "
+                "give only one of them"
+            )
+        if self.wait:
+            raise UsageError(
+                "--wait waits until every job has ended, and --device-seconds ends before that; "
+                "give only one of them"
             )
 
     @property
@@ -106,6 +135,8 @@ class RunPhase:
     summary: RunSummary
     further: FurtherJobs | None = None
     """The jobs that were made of those of the phase before."""
+    device_time: DeviceTime | None = None
+    """The label's device time, if it has a budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,13 +214,18 @@ def _run(
     label = store.labels.get(options.label).name
     request = with_devices(store, options.request)
     _check_place(request, options)
+    if options.device_seconds is not None:
+        _set_budget(store, label, options.device_seconds, observe)
     work = _Work(store, settings, options, start_engine, observe, interrupt)
     done: list[RunPhase] = []
     further: FurtherJobs | None = None
     try:
         for kind, further in run_phases(options, store, settings, request.devices):
             request = replace(request, kind=kind)
-            done.append(RunPhase(kind, work.phase(request, further), further))
+            summary = work.phase(request, further)
+            limited = options.device_seconds is not None
+            time = store.labels.device_time(label) if limited else None
+            done.append(RunPhase(kind, summary, further, time))
             observe(done[-1])
             if interrupt.requested:
                 break
@@ -223,6 +259,23 @@ def with_devices(store: Store, request: RunRequest) -> RunRequest:
                 f"{', '.join(sorted(there)) or 'no device'}"
             )
     return request
+
+
+def _set_budget(store: Store, label: str, seconds: float, observe: RunObserver) -> None:
+    """Limit the label's device time; `UsageError` if it has no jobs for it."""
+    if not store.labels.set_device_seconds(label, seconds):
+        raise UsageError(
+            f"label {label} has no tuning jobs to divide device-seconds among; skipjack load -l "
+            f"{label} makes some"
+        )
+    time = store.labels.device_time(label)
+    if not time.left_s:
+        observe(
+            RunWarning(
+                f"the jobs of {label} have used {time.used_s:,.1f} device-seconds, so that nothing "
+                f"is left of {seconds:,g}; a larger number continues"
+            )
+        )
 
 
 def _check_place(request: RunRequest, options: RunOptions) -> None:
@@ -283,7 +336,9 @@ class _Work:
             self._engine = self._start(self._options, self._settings)
             self._note_image(request.label, self._engine)
         watched = replace(request, observer=self._observe)
-        return Coordinator(self._store.queue, self._engine, watched).run(self._interrupt)
+        limited = self._options.device_seconds is not None
+        coordinator = BudgetedCoordinator if limited else Coordinator
+        return coordinator(self._store.queue, self._engine, watched).run(self._interrupt)
 
     def _note_image(self, label: str, engine: Engine) -> None:
         """Record the image that jobs run in, and warn if others ran in another."""

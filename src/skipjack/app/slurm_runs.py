@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from skipjack.app.configuration import configured
 from skipjack.app.runs import RunOptions, run_phases, with_devices
+from skipjack.errors import UsageError
 from skipjack.fleet import slurm as batch
 from skipjack.fleet.store import Store, open_store
 from skipjack.settings import Settings
@@ -45,6 +46,11 @@ def submit_run(
 ) -> QueuedRun:
     """Submit a run to Slurm's queue; with `dry_run`, only make the script."""
     requested = slurm or SlurmOptions()
+    if requested.until_done and options.device_seconds is not None:
+        raise UsageError(
+            "--until-done resubmits while jobs are left, and --device-seconds leaves some; give "
+            "only one of them"
+        )
     wanted = batch.SlurmRequest(
         options.label,
         nodes=requested.nodes,
@@ -82,9 +88,11 @@ def _run_words(options: RunOptions) -> tuple[str, ...]:
     window = [] if both else ["--build"] if options.build else ["--evaluate"]
     counts = [("--builders", options.builders), ("--evaluators", options.evaluators)]
     more = [word for name, n in counts if n is not None for word in (name, str(n))]
+    seconds = options.device_seconds
     return (
         *(*options.kind_words, *window, *more),
         *(["--device", options.device] if options.device else []),
         *(["--wait"] if options.wait else []),
+        *(["--device-seconds", f"{seconds:g}"] if seconds is not None else []),
         *("--lease", f"{options.lease_s:g}"),
     )

@@ -150,6 +150,7 @@ def load(
     with the_store() as store:
         if missed:
             store.problems.add(missed.problems, TAG)
+            store.problems.set_calls(missed.calls, TAG)
         else:
             _import_list(store, tag, json)
         targets = tuple(name for name in named if name)
@@ -168,7 +169,9 @@ def load(
         if mine and planned.plans:
             _check_for_cpus(planned)
         wanted = Label(label, owner or getpass.getuser(), toolchain, versions, image, ticket)
-        added = store.jobs.add(wanted, planned.plans, priority=priority, chosen=planned.chosen)
+        added = store.jobs.add(
+            wanted, planned.plans, priority=priority, chosen=planned.chosen, tag=tag
+        )
         unseen = _unseen(store, {plan.device for plan in planned.plans})
     if json:
         record = {"jobs": added.added, "known": added.known, "problems": planned.problems}

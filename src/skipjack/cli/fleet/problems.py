@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from dataclasses import replace
 from io import BytesIO
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -93,14 +95,22 @@ def tag_problems(
     ] = False,
     source: Annotated[str, typer.Option(help="Where they come from.")] = "",
     model: Annotated[str, typer.Option(help="The network that they belong to.")] = "",
+    calls: Annotated[
+        float | None,
+        typer.Option(help="How often a program calls each of them, for run --device-seconds."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Give problems a tag; what it recorded about them before is kept."""
     from skipjack.fleet.store import Provenance
 
+    if calls is not None and not 0.0 <= calls < inf:
+        raise UsageError(f"--calls is {calls:g}; give a finite number, 0 or above")
     keys = _keys(problems)
     with the_store() as store:
         changed = store.problems.tag(keys, Provenance(tag, recurrent, source, model))
+        if calls is not None:
+            store.problems.set_calls(dict.fromkeys(keys, calls), tag)
     _say("tagged", changed, len(keys) - changed, f"had {tag} before", json)
 
 
@@ -303,5 +313,9 @@ def import_dump(
     keys = dict.fromkeys(one.problem.key for one in valued)
     lines = BytesIO("".join(f"{key}\n" for key in keys).encode())
     report = import_lines(problems, lines, replace(options, in_order=True))
+    calls: Counter[str] = Counter()
+    for one in valued:
+        calls[one.problem.key] += one.dumped.calls
+    problems.set_calls({key: float(count) for key, count in calls.items()}, options.tag)
     devices = dict.fromkeys(one.dumped.device for one in valued)
     return ImportedDump(report, contents.damaged, tuple(devices))

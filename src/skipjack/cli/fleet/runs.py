@@ -33,6 +33,7 @@ EXAMPLES = examples(
     "skipjack run -l resnet_2026_11 --build -a gfx900 -n 56",
     "skipjack run -l resnet_2026_11 --find --find-mode 1",
     "skipjack run -l resnet_2026_11 --kernel-cache",
+    "skipjack run -l resnet_2026_11 --device-seconds 3600",
     "skipjack run -l resnet_2026_11 --image my_img",
     "skipjack run -l resnet_2026_11 --engine ray --address ray://head:10001",
     "skipjack run -l resnet_2026_11 --engine ray --address auto --machine gpu7",
@@ -96,6 +97,14 @@ def run(
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait until every job of the label has ended.")
     ] = False,
+    device_seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--device-seconds",
+            help="Device time of all jobs of the label together; it is spent where the expected "
+            "gain times calls is largest. A larger number continues.",
+        ),
+    ] = None,
     lease: Annotated[
         float,
         typer.Option(
@@ -159,6 +168,7 @@ def run(
         builders=builders,
         evaluators=evaluators,
         image=image,
+        device_seconds=device_seconds,
     )
     if engine is not EngineName.SLURM:
         return partial(_run, options, json)

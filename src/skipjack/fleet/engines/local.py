@@ -261,7 +261,7 @@ def _done_of(one: TaskDone[Task, TaskOutcome] | TaskLost[Task]) -> Done:
     else:
         log.warning("the worker of %s %s; another takes its place", one.slot, one.how)
         lost = f"the worker {one.how}"
-    return Done(one.slot, task.job, lost=lost, attempt=task.attempt)
+    return Done(one.slot, task.job, lost=lost, attempt=task.attempt, seconds=one.seconds)
 
 
 def _as_variables(settings: Settings, cores: Sequence[int] = ()) -> dict[str, str]:

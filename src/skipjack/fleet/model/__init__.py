@@ -5,6 +5,17 @@ from typing import TYPE_CHECKING
 from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
+    from skipjack.fleet.model.device_budget import (
+        SLICE_TRIALS,
+        DeviceTime,
+        JobProgress,
+        LabelBudget,
+        SliceChoice,
+        SliceRecord,
+        choose_slices,
+        expected_verdict,
+        rate_of_searches,
+    )
     from skipjack.fleet.model.engine import Done, Engine, Host, RunningLog, Slot
     from skipjack.fleet.model.jobs import (
         AUTO,
@@ -35,6 +46,7 @@ if TYPE_CHECKING:
         ArtifactLost,
         Built,
         Claimed,
+        Continued,
         Event,
         Failed,
         IllegalStepError,
@@ -62,12 +74,15 @@ __all__ = [
     "AUTO",
     "LONGEST_LOG",
     "MIOPEN",
+    "SLICE_TRIALS",
     "Aborted",
     "ArtifactLost",
     "Built",
     "Claim",
     "ClaimResult",
     "Claimed",
+    "Continued",
+    "DeviceTime",
     "Done",
     "Engine",
     "Event",
@@ -79,10 +94,12 @@ __all__ = [
     "JobEvent",
     "JobKind",
     "JobPlan",
+    "JobProgress",
     "JobStage",
     "JobState",
     "JobStatus",
     "Label",
+    "LabelBudget",
     "Lost",
     "Machine",
     "PriorResult",
@@ -93,6 +110,8 @@ __all__ = [
     "Result",
     "Resumed",
     "RunningLog",
+    "SliceChoice",
+    "SliceRecord",
     "Slot",
     "StageRequest",
     "Task",
@@ -100,9 +119,12 @@ __all__ = [
     "Told",
     "WorkRequest",
     "advance",
+    "choose_slices",
     "claim_result_of",
+    "expected_verdict",
     "known_of",
     "pack_batch",
+    "rate_of_searches",
     "same_kernel",
     "unpack_batch",
     "winner_of",
@@ -112,6 +134,10 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "device_budget": (
+            "DeviceTime JobProgress LabelBudget SLICE_TRIALS SliceChoice SliceRecord "
+            "choose_slices expected_verdict rate_of_searches"
+        ),
         "engine": "Done Engine Host RunningLog Slot",
         "jobs": (
             "AUTO Claim ClaimResult Job JobEvent JobKind JobPlan LONGEST_LOG Label MIOPEN "
@@ -120,8 +146,9 @@ __getattr__, __dir__ = lazy(
         "machine_registration": "Registration",
         "results": "Result claim_result_of known_of same_kernel winner_of worth_trying",
         "states": (
-            "Aborted ArtifactLost Built Claimed Event Failed IllegalStepError Inapplicable "
-            "JobStage JobState JobStatus Lost Released Reset Resumed Told advance"
+            "Aborted ArtifactLost Built Claimed Continued Event Failed IllegalStepError "
+            "Inapplicable JobStage JobState JobStatus Lost Released Reset Resumed Told "
+            "advance"
         ),
         "tasks": "QueueReply StageRequest Task TaskOutcome pack_batch unpack_batch",
     },

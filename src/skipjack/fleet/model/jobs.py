@@ -215,6 +215,8 @@ class ClaimResult:
     log: str = ""
     log_started: bool = False
     """Whether the store already has the beginning of the log."""
+    device_seconds: float = 0.0
+    """How long an evaluator worked on it; 0 if that is not known."""
 
     @property
     def event_word(self) -> str:

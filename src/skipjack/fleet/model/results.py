@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from skipjack.bank import BASELINE, claim, lower_bound
@@ -28,6 +29,11 @@ from skipjack.ledger import read_facts
 
 def claim_result_of(claim: Claim, done: Done) -> ClaimResult:
     """The result of a claim, to be stored."""
+    seconds = done.seconds if claim.stage is JobStage.EVALUATE else 0.0
+    return replace(_claim_result(claim, done), device_seconds=seconds)
+
+
+def _claim_result(claim: Claim, done: Done) -> ClaimResult:
     outcome = done.outcome
     if outcome is None:
         return ClaimResult(claim, Lost(done.lost or "the worker is gone"), log=done.lost)

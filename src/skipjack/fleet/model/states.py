@@ -14,6 +14,7 @@
 
   building, evaluating ─ failed for the 3rd, lost for the 20th time in a row ─▶ error
   new, building, built, evaluating ─ aborted ─▶ aborted ─ resumed ─▶ new or built
+  evaluated, ended early ─ continued ─▶ new: the next round
   anything but building, evaluating ─ reset ─▶ new;  error of an evaluation ─ reset ─▶ built
 
 A job is a study in rounds: a batch of configs is asked for and built, then evaluated and told. Only
@@ -185,6 +186,13 @@ class Resumed:
 
 
 @dataclass(frozen=True, slots=True)
+class Continued:
+    """A job that ended before its budget was spent gets further rounds."""
+
+    reason: str = "further device-seconds"
+
+
+@dataclass(frozen=True, slots=True)
 class Reset:
     """The user starts the round again, or a finished job from its beginning."""
 
@@ -202,6 +210,7 @@ Event = (
     | ArtifactLost
     | Aborted
     | Resumed
+    | Continued
     | Reset
 )
 
@@ -238,6 +247,8 @@ def advance(job: JobStatus, event: Event) -> JobStatus:
             return replace(job, state=JobState.ABORTED, resume=waiting, reason=reason)
         case Resumed(), JobState.ABORTED:
             return replace(job, state=job.resume or JobState.NEW, resume=None, reason="")
+        case Continued(), JobState.EVALUATED:
+            return replace(_progressed(job, JobState.NEW), round=job.round + 1)
         case Reset(), _:
             return _reset(job, event.to)
     raise IllegalStepError(f"a job that is {job.state} cannot be {type(event).__name__.lower()}")

@@ -206,6 +206,8 @@ class StageRequest:
 
     stage: JobStage
     requests: tuple[WorkRequest, ...]
+    jobs: tuple[int, ...] | None = None
+    """The only jobs that are wanted; None: any."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import getpass
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -43,6 +44,14 @@ class Misses:
     """Number of problems of other devices with the name of a device of this machine."""
     unread: int = 0
     """Number of problems whose operations are unknown here."""
+
+    @property
+    def calls(self) -> dict[str, float]:
+        """The calls of each problem on all devices; a lookup counts as one."""
+        counts: Counter[str] = Counter()
+        for plan, one in zip(self.plans, self.taken, strict=True):
+            counts[plan.problem] += max(1, one.calls)
+        return {problem: float(count) for problem, count in counts.items()}
 
 
 def misses_of(settings: Settings, here: Sequence[Device], *, unsent: bool = False) -> Misses:
@@ -92,10 +101,11 @@ def send(settings: Settings) -> int:
         return 0
     with open_store(settings=settings) as store:
         store.problems.add(found.problems, TAG)
+        store.problems.set_calls(found.calls, TAG)
         selection = ProblemSelection(tag=TAG, missed=found.plans)
         planned = plan_jobs(store, selection, PlanOptions(label=TAG, here=tuple(here)))
         label = Label(TAG, getpass.getuser())
-        added = store.jobs.add(label, planned.plans, chosen=planned.chosen)
+        added = store.jobs.add(label, planned.plans, chosen=planned.chosen, tag=TAG)
     MissFile(settings.user_dir).add(
         MissedProblem(one.problem, one.device, one.device_class, sent=True) for one in found.taken
     )

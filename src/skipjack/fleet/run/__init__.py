@@ -6,11 +6,13 @@ from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
     from skipjack.fleet.run.coordinator import Coordinator
+    from skipjack.fleet.run.device_budget import BudgetedCoordinator
     from skipjack.fleet.run.requests import LEASE_S, LINGER_S, RunProgress, RunRequest, RunSummary
 
 __all__ = [
     "LEASE_S",
     "LINGER_S",
+    "BudgetedCoordinator",
     "Coordinator",
     "RunProgress",
     "RunRequest",
@@ -21,6 +23,7 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "coordinator": "Coordinator",
+        "device_budget": "BudgetedCoordinator",
         "requests": "LEASE_S LINGER_S RunProgress RunRequest RunSummary",
     },
 )

@@ -155,9 +155,8 @@ class Coordinator:
 
     def _store_logs(self) -> None:
         """Store the logs so far of jobs that are still ours."""
-        running_logs = {(one.job, one.attempt): one for one in self._engine.running_logs()}
-        ours = [running_logs.get((job, claim.attempt)) for job, claim in self._held.items()]
-        logs = [one for one in ours if one]
+        ours = {(job, claim.attempt) for job, claim in self._held.items()}
+        logs = [one for one in self._engine.running_logs() if (one.job, one.attempt) in ours]
         if logs:
             self._queue.store_logs(self._owner, logs)
             self._logs_started |= {one.job: one.attempt for one in logs}
@@ -283,7 +282,7 @@ class Coordinator:
 
     def _requests_for(self, slots: Mapping[str, Slot], stage: JobStage) -> list[WorkRequest]:
         has = Counter(claim.slot for claim in self._held.values())
-        ahead = self._paces[stage].ahead(self._request.most_ahead)
+        ahead = self._paces[stage].ahead(self._most_ahead(stage))
         requests = []
         for slot in slots.values():
             machine = self._machines.get(slot.host)
@@ -297,6 +296,9 @@ class Coordinator:
                     WorkRequest(machine.id, slot.name, slot.devices, count, slot.gpu, builds_for)
                 )
         return requests
+
+    def _most_ahead(self, stage: JobStage) -> int:
+        return self._request.most_ahead
 
     def _may_work(self, slot: Slot, stage: JobStage) -> bool:
         only = self._request.machine if stage is JobStage.EVALUATE else ""

@@ -13,7 +13,9 @@ from skipjack.fleet.model import (
     Failed,
     Host,
     JobKind,
+    JobProgress,
     JobState,
+    LabelBudget,
     Machine,
     QueueReply,
     RunningLog,
@@ -82,6 +84,28 @@ class JobQueue(Protocol):
 
     def failed_builds(self, after: float | None) -> tuple[Facts, float]:
         """Builds that failed for good since a date, and the date to ask for the next time."""
+        ...
+
+    def usual_rate(self, label: str) -> float | None:
+        """How fast searches of other labels for the same operations gained, if that is known."""
+        ...
+
+    def device_seconds_left(self, label: str) -> float:
+        """What is left of the label's device-seconds."""
+        ...
+
+    def slice_progress(
+        self, label: str, devices: Collection[str] | None
+    ) -> tuple[list[JobProgress], LabelBudget, dict[int, str]]:
+        """What decides about the next rounds of a label, and the problem of each job."""
+        ...
+
+    def begin_slices(self, slices: Sequence[int], verdicts: Sequence[int]) -> None:
+        """Prepare jobs for a further round, or for their verdict."""
+        ...
+
+    def ending(self, label: str) -> list[int]:
+        """Jobs that are built for their verdict."""
         ...
 
     def finish(self, owner: str, claim_results: Sequence[ClaimResult]) -> list[Claim]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from skipjack.fleet.store.catalog import devices, labels, machines, registrations
@@ -15,6 +16,7 @@ from skipjack.fleet.store.sql.transactions import StoreDatabase
 if TYPE_CHECKING:
     from skipjack.core import Device
     from skipjack.fleet.model import (
+        DeviceTime,
         Job,
         JobEvent,
         JobKind,
@@ -115,6 +117,10 @@ class Problems:
         """Tag known problems; returns the number of those that did not have the tag."""
         return self._database.transaction(problem_list.tag, keys, provenance)
 
+    def set_calls(self, calls: Mapping[str, float], tag: str) -> None:
+        """Record how often programs call the problems of a tag, by their keys."""
+        self._database.transaction(imported.set_calls, calls, tag)
+
     def untag(self, keys: Sequence[str], tag: str) -> int:
         """Remove a tag from problems; returns the number of those that had it."""
         return self._database.transaction(problem_list.untag, keys, tag)
@@ -142,6 +148,18 @@ class Labels:
         """Devices of its jobs, and whether a real one was ever seen."""
         return self._database.read(devices.devices_of, label)
 
+    def set_device_seconds(self, label: str, seconds: float) -> int:
+        """Limit the device time of its tuning jobs; returns the number of these jobs."""
+        from skipjack.fleet.store.jobs import device_time
+
+        return self._database.transaction(device_time.set_budget, label, seconds)
+
+    def device_time(self, label: str) -> DeviceTime:
+        """The device time of its tuning jobs, and what they have won."""
+        from skipjack.fleet.store.jobs import device_time
+
+        return self._database.read(device_time.device_time, label)
+
     def toolchains(self, label: str) -> dict[str, list[str]]:
         """Toolchains that evaluated its jobs, by device."""
         return self._database.read(devices.toolchains_of, label)
@@ -161,14 +179,15 @@ class Jobs:
         priority: int = 0,
         epoch: int = 0,
         chosen: Mapping[str, Device] | None = None,
+        tag: str | None = None,
     ) -> AddedJobs:
         """Add the jobs that the label does not have yet; the label is created if necessary.
 
-        `chosen` has the real device of names that several devices have.
+        `chosen` has the real device of names that several devices have. Numbers of calls are those
+        of the `tag`, or of all tags.
         """
-        return self._database.transaction(
-            jobs.add_jobs, label, list(plans), priority=priority, epoch=epoch, chosen=chosen
-        )
+        add = partial(jobs.add_jobs, priority=priority, epoch=epoch, chosen=chosen, tag=tag)
+        return self._database.transaction(add, label, list(plans))
 
     def take_over(
         self, label: str, pairs: Iterable[tuple[str, str]], toolchains: Mapping[str, str]

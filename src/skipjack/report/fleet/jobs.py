@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from skipjack.app import FleetOverview, FleetStatus, IdleMachines, JobCounts, JobListing
 from skipjack.core import arch_of
-from skipjack.fleet.model import Job, JobEvent, JobKind, JobState, Label
+from skipjack.fleet.model import DeviceTime, Job, JobEvent, JobKind, JobState, Label
 from skipjack.report import screen
 from skipjack.report.escaping import uncoloured
 from skipjack.report.numbers import time_text
@@ -46,6 +46,8 @@ def _counts(found: JobCounts, json: bool) -> None:
         record: dict[str, object] = {"label": name, **notes, "counts": rows, "total": found.total}
         if list(columns) == ["state"]:
             record["states"] = {values[0]: count for values, count in found.counts}
+        if found.device_time:
+            record["device_seconds"] = device_time_json(found.device_time)
         print_json("status", record)
         return
     if label and any(notes.values()):
@@ -55,7 +57,32 @@ def _counts(found: JobCounts, json: bool) -> None:
         [(*(value or "-" for value in values), str(count)) for values, count in found.counts],
         if_empty="no jobs match",
     )
+    if found.device_time:
+        say(device_time_text(found.device_time))
     _name_idle(found.idle)
+
+
+def device_time_json(time: DeviceTime) -> dict[str, object]:
+    """The JSON record of a label's device time."""
+    per_us = time.seconds_per_us
+    return {
+        "budget": time.budget_s,
+        "used": round(time.used_s, 3),
+        "left": None if time.left_s is None else round(time.left_s, 3),
+        "won_us": round(time.won_ns / 1000.0, 3),
+        "per_us": None if per_us is None else float(f"{per_us:.4g}"),
+        "weighted": time.weighted,
+    }
+
+
+def device_time_text(time: DeviceTime) -> str:
+    """The device time of a label in a line."""
+    limit = "" if time.budget_s is None else f" of {time.budget_s:,g}"
+    left = "" if time.left_s is None else f", {time.left_s:,.1f} left"
+    per_us = time.seconds_per_us
+    what = "all calls" if time.weighted else "one call of each problem"
+    won = "nothing won yet" if per_us is None else f"{per_us:.3g} per microsecond won in {what}"
+    return f"device-seconds: {time.used_s:,.1f}{limit} used{left}; {won}"
 
 
 def _overview(found: FleetOverview, json: bool) -> None:

@@ -39,10 +39,19 @@ def render_phase(phase: RunPhase, json: bool) -> None:
         f"{summary.counts[state]} {state}" for state in JobState if summary.counts.get(state)
     )
     say(f"{name}{states or 'no jobs'} after {summary.seconds:.1f} s{made}")
+    if phase.device_time:
+        from skipjack.report.fleet.jobs import device_time_text
+
+        say(device_time_text(phase.device_time))
 
 
 def _phase_json(phase: RunPhase) -> dict[str, Any]:
     summary, further = phase.summary, phase.further
+    limited = {}
+    if phase.device_time:
+        from skipjack.report.fleet.jobs import device_time_json
+
+        limited["device_seconds"] = device_time_json(phase.device_time)
     return {
         "kind": str(phase.kind),
         "states": {str(state): count for state, count in summary.counts.items() if count},
@@ -53,6 +62,7 @@ def _phase_json(phase: RunPhase) -> dict[str, Any]:
         "idle_machines": list(summary.idle_machines),
         "unbuildable": list(summary.unbuildable),
         **({"jobs": asdict(further)} if further else {}),
+        **limited,
     }
 
 
@@ -110,7 +120,9 @@ def leftovers(result: RunResult) -> str:
     if new and summary.unbuildable:
         names = ", ".join(summary.unbuildable)
         return f"{numbered(new, job)} of {label} waiting for a machine that builds for {names}"
-    if built and JobStage.EVALUATE in request.stages:
+    time = result.phases[-1].device_time
+    spent = time is not None and not time.left_s
+    if built and JobStage.EVALUATE in request.stages and not spent:
         return (
             f"{numbered(built, job)} of {label} for devices that are not here; "
             f"skipjack status -l {label} --by device,state lists them"

@@ -47,7 +47,10 @@ from skipjack.fleet.store.sql.statements import among, found, found_together
 # ``docs/fleet-store.md`` shows the text that each database is sent for a claim of one job, and
 # ``tests/fleet/store/test_claim_sql.py`` compares it with what is sent.
 
-_PLAN = ("device", "solver", "searcher", "seed", "budget", "round_size", "kind", "driver")
+_PLAN = (
+    *("device", "solver", "searcher", "seed", "budget", "round_size", "kind", "driver"),
+    "trial_limit",
+)
 _READ = (*_PLAN, "build_machine", "eval_machine", "gpu")
 """Columns of a claimed job that are read in addition to its status."""
 
@@ -95,8 +98,8 @@ def next_jobs_query(
     """Jobs that wait for the stage, the most urgent first, skipping those that others have locked.
 
     `given` names the conditions, which are also parameters: ``label``, ``only`` (names of devices),
-    ``devices`` and ``classes`` (what the workers support), ``taken`` (jobs to leave out). ``most``
-    is the limit.
+    ``devices`` and ``classes`` (what the workers support), ``chosen`` (the only jobs to take),
+    ``taken`` (jobs to leave out). ``most`` is the limit.
     """
     job, device = tables.jobs.c, tables.devices.c
     stopped = select(device.name).where(device.aborted.is_(True))
@@ -130,6 +133,8 @@ def next_jobs_query(
         of = tables.label_devices.c
         mine = (of.label == job.label, of.device == job.device)
         query = query.where(exists().where(*mine, dialect.listed(of.class_key, "classes")))
+    if "chosen" in given:
+        query = query.where(dialect.listed(job.id, "chosen"))
     if "taken" in given:
         query = query.where(~dialect.listed(job.id, "taken"))
     return query.limit(bindparam("most")).with_for_update(skip_locked=True)
@@ -155,17 +160,22 @@ def claim(
     key: bytes,
     kind: JobKind | None = None,
     only: Sequence[str] = (),
+    chosen: Sequence[int] | None = None,
 ) -> list[tuple[Claim, Task]]:
     """Jobs for these workers, the most urgent first; fewer than requested if fewer wait.
 
-    `kind` and `only` (names of devices) restrict the jobs. An owner whose lease was swept gets
-    none, nor does a machine that is aborted or quarantined. A job that cannot be done ends here,
-    and is not returned.
+    `kind`, `only` (names of devices) and `chosen` (numbers of jobs) restrict the jobs. An owner
+    whose lease was swept gets none, nor does a machine that is aborted or quarantined. A job that
+    cannot be done ends here, and is not returned.
     """
     if stage is JobStage.EVALUATE:  # evaluators need a device; builders build for all
         requests = [request for request in requests if request.devices]
     admitted = _admitted(connection, owner, stage, requests, label)
-    asked = {"label": admitted.label, "only": list(only) or None}
+    asked = {
+        "label": admitted.label,
+        "only": list(only) or None,
+        "chosen": None if chosen is None else list(chosen),
+    }
     groups = _groups(stage, admitted)
     seen: list[int] = []
     for _ in range(TIMES_AT_ONCE):

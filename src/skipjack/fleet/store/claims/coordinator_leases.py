@@ -111,16 +111,29 @@ def _swept(connection: Connection, owner: Row[Any], *, dead: bool) -> int:
         else f"did not renew its lease of {owner.lease_s:g} s"
     )
     reason = f"coordinator {owner.pid} on {owner.host} {how}"
-    lost = _leave(connection, Lost(reason), tables.jobs.c.owner == owner.id)
+    renewed = owner.expires - owner.lease_s  # nothing is known of the time since
+    mine = tables.jobs.c.owner == owner.id
+    lost = _leave(connection, Lost(reason), mine, until=renewed)
     connection.execute(delete(tables.owners).where(tables.owners.c.id == owner.id))
     return lost
 
 
-def _leave(connection: Connection, event: Event, *conditions: Any) -> int:
+def _leave(
+    connection: Connection, event: Event, *conditions: Any, until: float | None = None
+) -> int:
+    """Let jobs go; the time that evaluators worked on them counts, up to now or `until`."""
     rows = transitions.locked(connection, *conditions)
-    return len(
-        transitions.apply(connection, [Transition(row, event, *worked_on(row)) for row in rows])
-    )
+    used = transitions.device_time_until(rows, until)
+    steps = [
+        Transition(
+            row,
+            event,
+            *worked_on(row),
+            changes={"device_seconds": used[row.id]} if row.id in used else {},
+        )
+        for row in rows
+    ]
+    return len(transitions.apply(connection, steps))
 
 
 def check_key(connection: Connection, key: bytes) -> None:

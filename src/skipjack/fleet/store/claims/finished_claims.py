@@ -45,7 +45,10 @@ MOST_LOGS = 20
 """Logs kept for a job: the newest ones."""
 
 
-_READ = ("owner", "trials", "failed_trials", "best_ns", "result", "toolchain")
+_READ = (
+    *("owner", "trials", "failed_trials", "best_ns", "result", "toolchain", "device_seconds"),
+    *("first_ns", "updated", "eval_machine", "gpu"),
+)
 """Columns of a job that are read in addition to its status."""
 
 
@@ -158,8 +161,13 @@ def _step(one: _Accepted) -> Transition:
 def _sums(one: _Accepted) -> dict[str, Any]:
     """The sums over all rounds in the job's row."""
     row, claim_result = one.row, one.claim_result
+    seconds = claim_result.device_seconds
+    if not seconds and isinstance(one.event, Lost):
+        used = transitions.device_time_until([row]).get(row.id, row.device_seconds)
+        seconds = used - row.device_seconds
+    time = {"device_seconds": row.device_seconds + seconds} if seconds else {}
     if not isinstance(one.event, Built | Told):
-        return {}
+        return time
     # A repeated build reports its failed configs again.
     again_trials, again_failed = one.replaced
     times = [time for time in (row.best_ns, claim_result.best_ns) if time is not None]
@@ -167,12 +175,23 @@ def _sums(one: _Accepted) -> dict[str, Any]:
         "trials": row.trials - again_trials + claim_result.trials,
         "failed_trials": row.failed_trials - again_failed + claim_result.failed_trials,
         "best_ns": min(times, default=None),
+        **time,
     }
+    if row.first_ns is None and (first_ns := _first_time(claim_result)) is not None:
+        sums["first_ns"] = first_ns
     if isinstance(one.event, Told) and one.event.finished:
         result = dict(claim_result.result or {})
         sums["result"] = storable_text(json.dumps(result, sort_keys=True))
         sums["toolchain"] = str(result.get("toolchain", ""))[:255]
     return sums
+
+
+def _first_time(claim_result: ClaimResult) -> float | None:
+    """The time of the first config that ran."""
+    for entry in claim_result.facts.get("study_log", ()):
+        if entry["kind"] == "tell" and entry["status"] == "ok" and entry["value"]:
+            return float(entry["value"])
+    return None
 
 
 def _write_rounds(connection: Connection, done: Sequence[_Accepted]) -> None:
@@ -209,6 +228,7 @@ def _round(one: _Accepted) -> dict[str, Any]:
         "trials": claim_result.trials,
         "failed_trials": claim_result.failed_trials,
         "best_ns": claim_result.best_ns,
+        "device_seconds": claim_result.device_seconds,
         "attempt": row.attempt,
         "machine": claim_result.claim.machine,
         "created": row.now,

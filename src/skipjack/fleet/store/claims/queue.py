@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from skipjack.fleet.model import ClaimResult, Inapplicable, JobStage, QueueReply, StageRequest
 from skipjack.fleet.store.catalog import devices, machines
 from skipjack.fleet.store.claims import claims, coordinator_leases, finished_claims, prior_results
-from skipjack.fleet.store.jobs import failed_builds, job_counts, job_history
+from skipjack.fleet.store.jobs import device_time, failed_builds, job_counts, job_history
 from skipjack.fleet.store.sql.transactions import StoreDatabase
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
         Claim,
         Host,
         JobKind,
+        JobProgress,
         JobState,
+        LabelBudget,
         Machine,
         RunningLog,
         Task,
@@ -88,6 +90,30 @@ class Queue:
         """Builds that failed for good, in any job, since a date; and the date of the next call."""
         return self._database.read(failed_builds.since, after)
 
+    # device time
+
+    def usual_rate(self, label: str) -> float | None:
+        """How fast searches of other labels for the same operations gained, if that is known."""
+        return self._database.read(device_time.usual_rate, label)
+
+    def device_seconds_left(self, label: str) -> float:
+        """What is left of the label's device-seconds."""
+        return self._database.read(device_time.left, label)
+
+    def slice_progress(
+        self, label: str, devices: Collection[str] | None
+    ) -> tuple[list[JobProgress], LabelBudget, dict[int, str]]:
+        """What decides about the next rounds of a label, and the problem of each job."""
+        return self._database.read(device_time.progress, label, devices)
+
+    def begin_slices(self, slices: Sequence[int], verdicts: Sequence[int]) -> None:
+        """Prepare jobs for a further round, or for their verdict."""
+        self._database.transaction(device_time.begin, slices, verdicts)
+
+    def ending(self, label: str) -> list[int]:
+        """Jobs that are built for their verdict."""
+        return self._database.read(device_time.ending, label)
+
     def claim(
         self,
         owner: str,
@@ -144,6 +170,7 @@ class Queue:
                     key=key,
                     kind=kind,
                     only=only,
+                    chosen=stage_request.jobs,
                 )
             return QueueReply(tuple(refused), tuple(claimed))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -211,10 +211,13 @@ def _task(
     device = _device(stage, row)
     if not isinstance(device, Device):
         return device
+    plan = plan_of(row, row.key)
+    if row.trial_limit is not None:  # it ends here, because the label's device time does
+        plan = replace(plan, budget=min(plan.budget, row.trial_limit))
     return Task(
         row.id,
         stage,
-        plan_of(row, row.key),
+        plan,
         device,
         row.epoch,
         row.round,

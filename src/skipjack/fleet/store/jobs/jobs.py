@@ -14,7 +14,7 @@ from skipjack.fleet.model import Job, JobKind, JobPlan, JobState, Label
 from skipjack.fleet.store.catalog import devices
 from skipjack.fleet.store.catalog.devices import stopped_from_the_start
 from skipjack.fleet.store.catalog.labels import add_label, id_of, unknown_name
-from skipjack.fleet.store.jobs.problems import digest_of, ids_of
+from skipjack.fleet.store.jobs.problems import calls_of, digest_of, ids_of
 from skipjack.fleet.store.jobs.transitions import JobRow, job_status
 from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.sql import clock, statements
@@ -53,11 +53,12 @@ def add_jobs(
     priority: int = 0,
     epoch: int = 0,
     chosen: Mapping[str, Device] | None = None,
+    tag: str | None = None,
 ) -> AddedJobs:
     """Add the jobs that the label does not have yet; the label is created if necessary.
 
     `chosen` has the real device of names that several devices have. A job with an `epoch` above 0
-    counts as one that was started over.
+    counts as one that was started over. Numbers of calls are those of the `tag`, or of all tags.
     """
     label_id = add_label(connection, label)
     now = clock.read(connection)
@@ -71,7 +72,15 @@ def add_jobs(
         devices.bind(connection, label_id, names, chosen or {})
         fixed = {"label": label_id, "priority": priority, "created": now, "updated": now}
         fixed["epoch"] = epoch
-        rows = [{**_plan_row(plan, ids[plan.problem]), **fixed} for plan in chunk]
+        calls = calls_of(connection, ids.values(), tag)
+        rows = [
+            {
+                **_plan_row(plan, ids[plan.problem]),
+                **fixed,
+                "calls": calls.get(ids[plan.problem]),
+            }
+            for plan in chunk
+        ]
         new = statements.insert_new(connection, tables.jobs, rows)
         added += new
         known += len(chunk) - new

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import (
@@ -138,6 +138,31 @@ def _add_chunk(
     if provenance.tag and tagged < there:
         _complete(connection, these, provenance)
     return AddedProblems(imported, there - imported, tagged)
+
+
+def set_calls(connection: Connection, calls: Mapping[str, float], tag: str) -> None:
+    """Record how often programs call the problems of a tag, by their keys."""
+    tags = tables.problem_tags
+    ids = ids_of(connection, map(digest_of, calls))
+    for key, count in sorted(calls.items()):
+        of = and_(tags.c.problem == ids.get(digest_of(key)), tags.c.tag == tag)
+        connection.execute(update(tags).where(of).values(calls=count))
+
+
+def calls_of(connection: Connection, ids: Iterable[int], tag: str | None) -> dict[int, float]:
+    """How often problems are called according to a tag, or to all tags together, if known."""
+    tags = tables.problem_tags.c
+    counted = func.sum(tags.calls)
+    query = select(tags.problem, counted).where(tags.calls.is_not(None)).group_by(tags.problem)
+    if tag is not None:
+        query = query.where(tags.tag == tag)
+    return {
+        int(id): float(count)
+        for chunk in statements.chunks(ids)
+        for id, count in connection.execute(
+            query.where(statements.among_thousands(connection, tags.problem, chunk))
+        )
+    }
 
 
 def ids_of(connection: Connection, digests: Iterable[str]) -> dict[str, int]:

@@ -34,6 +34,8 @@ _STARTED_OVER: Mapping[str, Any] = {
     "result": None,
     "toolchain": "",
     "device_record": None,
+    "first_ns": None,
+    "trial_limit": None,
 }
 """Results of an epoch, which are cleared at its end; its rounds and its history stay."""
 
@@ -90,6 +92,25 @@ def worked_on(row: JobRow) -> tuple[int | None, str]:
     if row.state == JobState.EVALUATING:
         return row.eval_machine, row.gpu
     return None, ""
+
+
+def device_time_until(rows: Iterable[JobRow], until: float | None = None) -> dict[int, float]:
+    """The device time of jobs since they began for the last time, with that of their evaluation.
+
+    A slot evaluates one job after another, so that it counts from the first one that it was given.
+    `until` is when it ended; None: now.
+    """
+    first: dict[tuple[int, str], JobRow] = {}
+    for row in rows:
+        if row.state == JobState.EVALUATING:
+            slot = row.eval_machine, row.gpu
+            if slot not in first or row.updated < first[slot].updated:
+                first[slot] = row
+    return {
+        row.id: row.device_seconds
+        + max(0.0, (row.now if until is None else min(row.now, until)) - row.updated)
+        for row in first.values()
+    }
 
 
 def apply(connection: Connection, steps: Sequence[Transition]) -> list[JobStatus]:
