@@ -66,7 +66,7 @@ class DepthwiseConvolution(StagedGpuSolver):
                 Parameter("pixels", (16, 32, 64, 128, 256, 512)),
                 Parameter("channels", channels),
                 Parameter("warps", (4, 8)),
-                Parameter("waves", (4, 8, 2) if wrw else (1,), stage="run"),
+                Parameter("waves", (4, 8, 2) if wrw else (1,)),
             ],
             [fits],
             estimate,

@@ -206,7 +206,7 @@ def _filter_space(layer: ConvLayer, device: Device) -> ParameterSpace:
             Parameter("pixels", (64, 128)),
             Parameter("warps", (4, 8)),
             Parameter("stages", (2, 3, 4, 5)),
-            Parameter("waves", (1, 2, 3, 4), stage="run"),
+            Parameter("waves", (1, 2, 3, 4)),
             Parameter("early", (True,)),
         ],
         [fits],
