@@ -10,8 +10,10 @@ shape, fits a ranker, a portfolio and a heuristic to the rest of the ledger, and
 configs it names for the families left out; beside them today's first proposal, the config of the
 nearest known problem, and the best that long searches found. ``measure`` times all of them side by
 side on this machine, in a session of its own: the ratios of times say how good each is, without the
-advantage that the luckiest of many measurements has. ``train --offline`` takes the times from the
-ledger, for devices that are not here; each way then names the first of its configs that has one.
+advantage that the luckiest of many measurements has. For devices that are not here, ``train
+--offline`` takes the times from the ledger, and each way names the first of its configs that has
+one; or ``plan`` writes a plan for ``bench/learn_gpu.py table``, and ``measure --from`` reads the
+ledger that it filled.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ from pathlib import Path
 from typing import Any
 
 import machine
+import nv_matmul
+from learn_plan import PlannedConfig, PlannedProblem, build_key, write_plan
 from skipjack.core import Config
+from skipjack.devices import describe
 from skipjack.errors import SkipjackError
 from skipjack.learn.heuristic import (
     FIRST,
@@ -44,10 +49,13 @@ from skipjack.learn.trials import ProblemTrials, read_trials
 from skipjack.models import operation_group
 from skipjack.operations import parse
 from skipjack.settings import load_settings
+from skipjack.solvers import BuildingSolver, find_solver
 from skipjack.tuning import ConfigTimer
 
 FOLDS = 5
 BEST = "heuristic, best of 4"
+MOST, TIMED = 16, 4
+"""Configs of each side beside nvMatmulHeuristics, and of each way, that are timed."""
 
 Record = dict[str, Any]
 
@@ -78,7 +86,10 @@ def train(trials: list[ProblemTrials], args: argparse.Namespace) -> list[Record]
     options = HeuristicOptions(members=args.members, drawn=args.drawn)
     folds = Folds(trials, groups, args.folds)
     held = folds.evaluate(
-        options, only_measured=args.offline, progress=lambda text: print(text, flush=True)
+        options,
+        only_measured=args.offline,
+        listed=args.listed,
+        progress=lambda text: print(text, flush=True),
     )
     return [record_of(one, args.offline) for one in held]
 
@@ -125,6 +136,78 @@ def measure(records: Sequence[Record], core: int | None) -> list[Record]:
             found = {name: times[pick[0], pick[1]] for name, pick in record["ways"].items()}
             measured.append({**record, "times_ns": {k: finite(v) for k, v in found.items()}})
     return measured
+
+
+def plan(records: Sequence[Record], path: Path, more: Path | None) -> None:
+    """All picks as a plan for a GPU.
+
+    `more` are the picks of nvMatmulHeuristics (``bench/nv_matmul.py``). For the products that it
+    has, they are planned too, as well as ours: by the heuristic, and by the order of the space.
+    """
+    added = json.loads(more.read_text())["products"] if more else {}
+    device = describe("sm_90/132")
+    planned = []
+    for record in records:
+        problem = parse(record["problem"])
+        ways = [(name, (pick[0], pick[1])) for name, pick in record["ways"].items()]
+        wanted = [pick for name, pick in ways if is_timed(name)]
+        if record["problem"] in added:
+            ours = [
+                p for name, p in ways if name.startswith(HEURISTIC) and p[0] == nv_matmul.SOLVER
+            ]
+            wanted += ours[:MOST]
+            for given in added[record["problem"]].values():
+                wanted += [
+                    (nv_matmul.SOLVER, config.key)
+                    for config in nv_matmul.first_configs(given)[:MOST]
+                ]
+            analytic = nv_matmul.analytic([problem], device).first[problem.key]
+            wanted += [(nv_matmul.SOLVER, config.key) for config in analytic[:MOST]]
+        configs = []
+        for name, key in dict.fromkeys(wanted):
+            solver = find_solver(name)
+            if isinstance(solver, BuildingSolver):
+                config = Config.from_key(key)
+                built = build_key(problem, device, solver, config)
+                configs.append(PlannedConfig(name, config, built))
+        planned.append(PlannedProblem(record["family"], problem, tuple(configs)))
+    write_plan(path, "sm_90/132", planned)
+    print(f"{len(planned)} problems, {sum(len(one.configs) for one in planned)} configs")
+
+
+def is_timed(way: str) -> bool:
+    """Whether a way is among the first ones of its kind, which are timed again."""
+    number = way.rpartition(" ")[2]
+    return not number.isdigit() or int(number) <= TIMED
+
+
+def from_session(records: Sequence[Record], ledgers: Sequence[Path]) -> list[Record]:
+    """The same with the times of a ledger in which the picks were timed."""
+    known = {one.problem.key: one.by_key for one in read_trials(ledgers)}
+    found = []
+    for record in records:
+        times = known.get(record["problem"], {})
+        picked = {name: pick for name, pick in record["ways"].items() if is_timed(name)}
+        timed = {
+            name: finite(times[pick[0], pick[1]].time_ns)
+            for name, pick in picked.items()
+            if (pick[0], pick[1]) in times
+        }
+        found.append({**record, "ways": picked, "times_ns": timed})
+    return [one for one in found if one["times_ns"]]
+
+
+def write_ranking(records: Sequence[Record], path: Path) -> None:
+    """The heuristic's order for ``bench/nv_matmul.py score --ours``."""
+    problems = {
+        record["problem"]: [
+            {"solver": pick[0], "config": dict(Config.from_key(pick[1]))}
+            for name, pick in record["ways"].items()
+            if name.startswith(HEURISTIC)
+        ]
+        for record in records
+    }
+    path.write_text(json.dumps({"name": "heuristic", "problems": problems}))
 
 
 def finite(value: float) -> float | None:
@@ -179,14 +262,17 @@ def print_summary(records: Sequence[Record]) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """One step."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("step", choices=("train", "measure", "show"))
+    parser.add_argument("step", choices=("train", "plan", "measure", "show"))
     parser.add_argument("lists", type=Path, nargs="*", help="families that are held out")
     parser.add_argument("--from", dest="ledgers", type=Path, nargs="+", help="user directories")
     parser.add_argument("--picks", type=Path, required=True)
+    parser.add_argument("--plan", type=Path, help="the plan to write, for bench/learn_gpu.py")
+    parser.add_argument("--more", type=Path, help="picks of nvMatmulHeuristics, for the plan")
     parser.add_argument("--offline", action="store_true", help="take the times of the ledger")
     parser.add_argument("--core", type=int, help="the core to time on")
     parser.add_argument("--json", type=Path, help="where to write the result")
     parser.add_argument("--folds", type=int, default=FOLDS)
+    parser.add_argument("--listed", type=int, default=4, help="members named for each problem")
     parser.add_argument("--members", type=int, default=HeuristicOptions().members)
     parser.add_argument("--drawn", type=int, default=HeuristicOptions().drawn)
     args = parser.parse_args(argv)
@@ -196,9 +282,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.picks.write_text(json.dumps(train(trials, args), indent=1))
         if not args.offline:
             return 0
+    elif args.step == "plan":
+        records = json.loads(args.picks.read_text())
+        plan(records, args.plan, args.more)
+        write_ranking(records, args.picks.with_suffix(".ranking.json"))
+        return 0
     elif args.step == "measure":
         timed = args.picks.with_suffix(".measured.json")
-        records = measure(json.loads(args.picks.read_text()), args.core)
+        picked = json.loads(args.picks.read_text())
+        records = from_session(picked, args.ledgers) if args.ledgers else measure(picked, args.core)
         timed.write_text(json.dumps(records, indent=1))
     records = json.loads(timed.read_text())
     print_summary(records)

@@ -146,7 +146,9 @@ def plan(
             one.family,
             one.problem,
             tuple(
-                PlannedConfig(offer.solver.name, config, _build_key(offer, one, device, config))
+                PlannedConfig(
+                    offer.solver.name, config, build_key(one.problem, device, offer.solver, config)
+                )
                 for offer in of
                 for config in chosen[offer.solver.name]
             ),
@@ -164,8 +166,9 @@ def _offers(problem: Problem, device: Device) -> list[_Offer]:
     return found
 
 
-def _build_key(offer: _Offer, one: Listed, device: Device, config: Config) -> str:
-    return source_key(offer.solver, offer.solver.lower(one.problem, device, config))[:16]
+def build_key(problem: Problem, device: Device, solver: BuildingSolver, config: Config) -> str:
+    """Configs with the same key have the same kernels."""
+    return source_key(solver, solver.lower(problem, device, config))[:16]
 
 
 Pool = Mapping[tuple[str, str], Sequence[Config]]

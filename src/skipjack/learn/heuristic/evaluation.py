@@ -24,8 +24,6 @@ from skipjack.models import ConfigHeuristic
 from skipjack.solvers import AdaptedConfigs, solvers_for
 
 SEARCHED, FIRST, NEAREST, HEURISTIC = "searched", "first proposal", "nearest", "heuristic"
-_LISTED = 4
-"""Members of the portfolio that are named for each problem: the first ones that are legal."""
 _FINALISTS = 3
 """The best of the searches that are named: which one is best is decided by timing them again."""
 _RESAMPLES = 2000
@@ -75,9 +73,10 @@ class Folds:
         options: HeuristicOptions,
         *,
         only_measured: bool = False,
+        listed: int = 4,
         progress: Progress = lambda _: None,
     ) -> list[HeldOutProblem]:
-        """The picks for each problem of each group.
+        """The picks for each problem of each group: so many of the portfolio, the first legal ones.
 
         With `only_measured`, ways name the first of their configs that has a time in the trials.
         """
@@ -89,7 +88,7 @@ class Folds:
             progress(f"without {', '.join(sorted(held))}")
             heuristic = self.fit(rest, options)
             found += [
-                _picks(one, heuristic, rest, self._groups[one.problem.key], only_measured)
+                _picks(one, heuristic, rest, self._groups[one.problem.key], only_measured, listed)
                 for one in out
             ]
         return found
@@ -135,6 +134,7 @@ def _picks(
     known: Sequence[ProblemTrials],
     group: str,
     only_measured: bool,
+    listed: int,
 ) -> HeldOutProblem:
     legal = AdaptedConfigs(one.problem, one.device)
 
@@ -151,7 +151,7 @@ def _picks(
         if config is not None and (each.member.solver, config) not in found:
             expected = min(expected, each.behind)
             found.append((each.member.solver, config))
-        if len(found) == _LISTED:
+        if len(found) == listed:
             break
     picks: dict[str, Pick] = {}
     if one.best_ns < inf:

@@ -44,9 +44,9 @@ Matrix = NDArray[np.float64]
 class HeuristicOptions:
     """The size of a heuristic, and how it is trained."""
 
-    members: int = 48
+    members: int = 64
     """The configs of the portfolio, at most."""
-    offered: int = 160
+    offered: int = 200
     """The configs from which they are chosen."""
     drawn: int = 2
     """For each measured problem so many others are drawn on which the trees imitate the ranker."""

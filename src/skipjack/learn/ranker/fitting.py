@@ -37,9 +37,9 @@ _LEAST = 0.1
 _FEW = 20
 """With fewer failures there is no model of them."""
 TREES = BoostingOptions(
-    trees=150,
+    trees=400,
     depth=6,
-    shrinkage=0.12,
+    shrinkage=0.05,
     least_rows=5,
     column_share=0.3,
     row_share=0.7,
