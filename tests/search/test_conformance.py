@@ -35,6 +35,11 @@ class TestGenetic(SearcherConformance):
         return create("genetic", context)
 
 
+class TestModel(SearcherConformance):
+    def create(self, context: SearchContext) -> Searcher:
+        return create("model", context)
+
+
 class _WithoutCapabilities(SearcherConformance):
     def space(self) -> Space:
         return BareSpace(tiled_space())
@@ -56,6 +61,10 @@ class TestSimulatedAnnealingOnABareSpace(_WithoutCapabilities, TestSimulatedAnne
 
 
 class TestGeneticOnABareSpace(_WithoutCapabilities, TestGenetic):
+    pass
+
+
+class TestModelOnABareSpace(_WithoutCapabilities, TestModel):
     pass
 
 

@@ -48,6 +48,7 @@ _FACTORIES: dict[str, Factory | Search | str] = {
     "simulated_annealing": SimulatedAnnealing,
     "genetic": GeneticSearch,
     # ``module:class``, loaded when it is first used.
+    "model": "skipjack.search.model:ModelSearch",
     POLICY: "skipjack.learn.policy.searcher:PolicySearch",
 }
 
