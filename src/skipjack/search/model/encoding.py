@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skipjack.core import Config, Pinnable, Space, Value
+from skipjack.search.model.settings import ModelSettings
 
 Rows = NDArray[np.float64]
 Groups = NDArray[np.intp]
@@ -30,28 +31,45 @@ class Encoding(Protocol):
         ...
 
 
-def encoding_of(space: Space, samples: Callable[[], Sequence[Config]]) -> Encoding:
+def encoding_of(space: Space, samples: Callable[[], Sequence[Config]], settings: ModelSettings) -> Encoding:
     """By the settings of the space, or by its features if it has none.
 
     `samples` are configs that show the range of each feature.
     """
     if isinstance(space, Pinnable):
-        return SettingsEncoding(space.choices())
+        return SettingsEncoding(space.choices(), settings)
     return FeaturesEncoding(space, samples())
 
 
 class SettingsEncoding:
     """Numbers are placed from 0 to 1 by rank and logarithm; different texts have the distance 1."""
 
-    def __init__(self, choices: Mapping[str, Sequence[Value]]) -> None:
+    def __init__(self, choices: Mapping[str, Sequence[Value]], settings: ModelSettings) -> None:
         self._tables: list[tuple[str, dict[Value, NDArray[np.float64]]]] = []
         groups: list[int] = []
+        group = 0
         for name, values in choices.items():
             if len(values) < 2:
                 continue
             places = _places(values)
-            groups += [len(self._tables)] * places.shape[1]
+            groups += [group] * places.shape[1]
             self._tables.append((name, dict(zip(values, places, strict=True))))
+            group += 1
+            aligned = _alignment(values) if settings.aligned else None
+            if aligned is not None:
+                groups.append(group)
+                self._tables.append((name, dict(zip(values, settings.aligned * aligned, strict=True))))
+                group += 1
+            if settings.slope:
+                numeric = places.shape[1] == 1
+                places = places - places.mean(axis=0)
+                groups += [-1] * places.shape[1]
+                self._tables.append((name, dict(zip(values, settings.slope * places, strict=True))))
+        self._sizes = [n for n, v in choices.items() if len(v) > 1 and all(type(x) is int and x > 0 for x in v)]
+        self._total = settings.total
+        if self._total and len(self._sizes) > 1:
+            groups.append(group)
+            self._span = [sum(math.log(f(choices[n])) for n in self._sizes) for f in (min, max)]
         self.groups: Groups = np.array(groups or [0], np.intp)
 
     def rows(self, configs: Sequence[Config]) -> Rows:
@@ -61,6 +79,10 @@ class SettingsEncoding:
             np.array([table[config[name]] for config in configs]).reshape(len(configs), -1)
             for name, table in self._tables
         ]
+        if self._total and len(self._sizes) > 1:
+            low, high = self._span
+            t = np.array([sum(math.log(c[n]) for n in self._sizes) for c in configs])
+            columns.append(self._total * ((t - low) / (high - low))[:, None])
         return np.concatenate(columns, axis=1)
 
     def accepts(self, config: Config) -> bool:
@@ -77,6 +99,17 @@ def _places(values: Sequence[Value]) -> Rows:
     span = size.max() - size.min()
     size = (size - size.min()) / span if span > 0 else rank
     return np.asarray((rank + size)[:, None] / 2)
+
+
+def _alignment(values: Sequence[Value]) -> Rows | None:
+    """How often each size can be halved, where this is not clear from the size itself."""
+    if len(values) < 5 or not all(type(value) is int and value > 0 for value in values):
+        return None
+    halved = np.array([(v & -v).bit_length() - 1.0 for v in values if isinstance(v, int)])
+    span = halved.max() - halved.min()
+    if not span or len(set(halved.tolist())) == len(values):
+        return None
+    return np.asarray(((halved - halved.min()) / span)[:, None])
 
 
 class FeaturesEncoding:

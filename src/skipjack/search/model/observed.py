@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,9 @@ from skipjack.core import Trial
 from skipjack.search.searcher import cost
 
 Doubles = NDArray[np.float64]
+
+_FEW = 4
+_LEAST_SPAN = 1e-9
 
 
 class Observed:
@@ -70,16 +74,25 @@ def logarithms(values: Doubles) -> Doubles:
     return np.asarray(np.log1p(above / max(float(np.median(above)), 1e-300)))
 
 
-def compressed(values: Doubles) -> Doubles:
-    """The same above the median, but less and less apart: how bad a bad config is hardly matters.
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """Leaves values up to a limit, and moves those above less and less apart.
 
-    It keeps a model from using its flexibility for the worst configs.
+    How bad a bad config is hardly matters: a model should not use its flexibility for that.
     """
-    if len(values) < 4:
-        return values
-    middle, least = float(np.median(values)), float(values.min())
-    span = middle - least
-    if span <= 0:
-        return values
-    above = np.maximum(values - middle, 0.0)
-    return np.asarray(np.where(values > middle, middle + span * np.log1p(above / span), values))
+
+    limit: float
+    span: float
+    """The distance of the limit from the best; above, distances of this size are halved."""
+
+    @classmethod
+    def of(cls, values: Doubles, share: float) -> Compression:
+        """With this share of the values below the limit."""
+        if len(values) < _FEW:
+            return cls(math.inf, 1.0)
+        limit = float(np.quantile(values, share))
+        return cls(limit, max(limit - float(values.min()), _LEAST_SPAN))
+
+    def __call__(self, values: Doubles) -> Doubles:
+        above = np.maximum(values - self.limit, 0.0)
+        return np.asarray(values - above + self.span * np.log1p(above / self.span))

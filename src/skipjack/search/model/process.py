@@ -17,8 +17,8 @@ from skipjack.search.model.settings import ModelSettings
 Doubles = NDArray[np.float64]
 
 _SHORTEST, _LONGEST = math.log(0.05), math.log(20.0)
-_LEAST_NOISE, _MOST_NOISE = math.log(1e-6), math.log(0.5)
-_JITTER = 1e-8
+_LEAST_NOISE, _MOST_NOISE = math.log(1e-5), math.log(0.5)
+_JITTER = 1e-6
 _NOISE_SPREAD = 2.0
 _PRIOR_TRIALS = 2.0
 """The variance of the values counts as much as so many trials."""
@@ -28,7 +28,13 @@ _RATE, _KEPT, _KEPT_SQUARES = 0.25, 0.7, 0.9
 def kernel(squares: Doubles) -> Doubles:
     """Matérn's kernel of smoothness 5/2, of squared distances."""
     far = np.sqrt(5.0 * squares)
-    return np.asarray((1.0 + far + far * far / 3.0) * np.exp(-far))
+    found = far / 3.0
+    found += 1.0
+    found *= far
+    found += 1.0
+    np.negative(far, out=far)
+    found *= np.exp(far, out=far)
+    return np.asarray(found)
 
 
 def _slope(squares: Doubles) -> Doubles:
@@ -45,13 +51,15 @@ class GaussianProcess:
     change between calls.
 
     Args:
-        groups: the columns that share a length.
+        groups: the columns that share a length; -1 for columns that a value depends on linearly.
         settings: what is expected of lengths and noise, and how many steps a fit has.
     """
 
     def __init__(self, groups: Groups, settings: ModelSettings) -> None:
-        self.groups, self.settings = groups, settings
-        size = int(groups.max()) + 1
+        self.settings = settings
+        self._near, self._linear = groups >= 0, groups < 0
+        self.groups = groups[self._near]
+        size = int(self.groups.max()) + 1
         self._usual = np.array([math.log(settings.length)] * size + [math.log(settings.noise)])
         self._spread = np.array([settings.length_spread] * size + [_NOISE_SPREAD])
         self._theta = self._usual.copy()
@@ -66,13 +74,14 @@ class GaussianProcess:
         """Fit lengths and noise, starting from those of the last fit."""
         steps = self.settings.steps if self._fitted else self.settings.first_steps
         self._fitted = True
-        distances = self._distances(rows)
+        distances = self._distances(rows[:, self._near])
+        trend = rows[:, self._linear] @ rows[:, self._linear].T
         centered = values - values.mean()
         theta = self._theta.copy()
         slow, squares = np.zeros_like(theta), np.zeros_like(theta)
         best, least = theta, math.inf
         for step in range(1, steps + 2):
-            loss, gradient = self._loss(theta, distances, centered)
+            loss, gradient = self._loss(theta, distances, trend, centered)
             if loss < least:
                 best, least = theta, loss
             # Adam: Kingma and Ba, A Method for Stochastic Optimization (2015).
@@ -93,28 +102,34 @@ class GaussianProcess:
             found[group] += (column[:, None] - column[None]) ** 2
         return found
 
-    def _loss(self, theta: Doubles, distances: Doubles, values: Doubles) -> tuple[float, Doubles]:
+    def _loss(
+        self, theta: Doubles, distances: Doubles, trend: Doubles, values: Doubles
+    ) -> tuple[float, Doubles]:
         """The negative logarithm of the posterior density of lengths and noise, and its gradient.
 
         The variance of the process is that which fits best.
         """
         count = len(values)
         weights, noise = np.exp(-2 * theta[:-1]), math.exp(theta[-1])
-        squares = np.tensordot(weights, distances, 1)
-        covariance = kernel(squares)
+        squares = (weights @ distances.reshape(len(weights), -1)).reshape(count, count)
+        covariance = kernel(squares) + trend
         covariance[np.diag_indices(count)] += noise + _JITTER
-        inverse = np.linalg.inv(covariance)
+        try:
+            factor = np.linalg.cholesky(covariance)
+        except np.linalg.LinAlgError:
+            return math.inf, np.zeros_like(theta)
+        root = np.linalg.inv(factor)
+        inverse = root.T @ root
         solved = inverse @ values
         trials = count + _PRIOR_TRIALS
         variance = (float(values @ solved) + _PRIOR_TRIALS) / trials
         off = (theta - self._usual) / self._spread
-        sign, logarithm = np.linalg.slogdet(covariance)
-        if sign <= 0:
-            return math.inf, np.zeros_like(theta)
-        loss = 0.5 * (trials * math.log(variance) + float(logarithm) + float(off @ off))
+        logarithm = float(np.log(np.diag(factor)).sum())
+        loss = 0.5 * (trials * math.log(variance) + float(off @ off)) + logarithm
         outer = 0.5 * (inverse - np.outer(solved, solved) / variance)
         gradient = off / self._spread
-        gradient[:-1] -= 2 * weights * np.tensordot(distances, outer * _slope(squares), 2)
+        slopes = (outer * _slope(squares)).ravel()
+        gradient[:-1] -= 2 * weights * (distances.reshape(len(weights), -1) @ slopes)
         gradient[-1] += float(np.trace(outer)) * noise
         return loss, gradient
 
@@ -123,23 +138,26 @@ class GaussianProcess:
     def condition(self, rows: Rows, pool: Rows) -> None:
         """Predict this pool from these rows from now on."""
         self._noise = math.exp(self._theta[-1]) + _JITTER
-        self._scales = np.exp(-self._theta[:-1])[self.groups]
-        self._pool = pool * self._scales
-        self._pool_squares = (self._pool**2).sum(axis=1)
-        room = max(64, 2 * len(rows))
+        self._scales = np.ones(len(self._near))
+        self._scales[self._near] = np.exp(-self._theta[:-1])[self.groups]
+        # Single precision is enough for choosing, and twice as fast.
+        self._pool = (pool * self._scales).astype(np.float32)
+        self._pool_squares = _lengths(self._pool[:, self._near])
+        room, size = max(64, 2 * len(rows)), len(rows)
         self._known = np.empty((room, rows.shape[1]))
         self._inverse = np.zeros((room, room))
-        self._parts = np.empty((room, len(pool)))
-        scaled = rows * self._scales
-        covariance = kernel(_squares(scaled, scaled))
-        covariance[np.diag_indices(len(rows))] += self._noise
-        size = self.size = len(rows)
-        self._known[:size] = scaled
+        self._parts = np.empty((room, len(pool)), np.float32)
+        self.size = size
+        self._known[:size] = scaled = rows * self._scales
+        covariance = self._covariance(scaled, scaled)
+        covariance[np.diag_indices(size)] += self._noise
         # The inverse of the Cholesky factor, and its product with the covariances to the pool.
         inverse = np.linalg.inv(np.linalg.cholesky(covariance))
         self._inverse[:size, :size] = inverse
-        self._parts[:size] = inverse @ kernel(_squares(scaled, self._pool, self._pool_squares))
-        self._rest = 1.0 - (self._parts[:size] ** 2).sum(axis=0)
+        to_pool = self._to_pool(scaled)
+        np.matmul(inverse.astype(np.float32), to_pool, out=self._parts[:size])
+        self._rest = 1.0 + _lengths(self._pool[:, self._linear])
+        self._rest -= np.einsum("ij,ij->j", self._parts[:size], self._parts[:size])
 
     def append(self, row: Rows) -> None:
         """Condition on a row more."""
@@ -151,11 +169,12 @@ class GaussianProcess:
             self._inverse = inverse
         size = self.size
         scaled = (row * self._scales)[None]
-        near = kernel(_squares(scaled, self._known[:size]))[0]
+        near = self._covariance(scaled, self._known[:size])[0]
         part = self._inverse[:size, :size] @ near
-        left = math.sqrt(max(_JITTER, 1.0 + self._noise - float(part @ part)))
-        to_pool = kernel(_squares(scaled, self._pool, self._pool_squares))[0]
-        self._parts[size] = (to_pool - part @ self._parts[:size]) / left
+        own = 1.0 + float(_lengths(scaled[:, self._linear])[0]) + self._noise
+        left = math.sqrt(max(_JITTER, own - float(part @ part)))
+        to_pool = self._to_pool(scaled)[0]
+        self._parts[size] = (to_pool - part.astype(np.float32) @ self._parts[:size]) / left
         self._inverse[size, :size] = -(part @ self._inverse[:size, :size]) / left
         self._inverse[size, size] = 1.0 / left
         self._known[size] = scaled[0]
@@ -171,19 +190,36 @@ class GaussianProcess:
         size = self.size
         solved = self._inverse[:size, :size] @ (values - mean)
         variance = (float(solved @ solved) + _PRIOR_TRIALS) / (size + _PRIOR_TRIALS)
-        expected = mean + solved @ self._parts[:size]
-        return expected, np.sqrt(variance * np.maximum(self._rest, 1e-10))
+        expected = mean + solved.astype(np.float32) @ self._parts[:size]
+        return expected, np.sqrt(variance * np.maximum(self._rest, 1e-6))
+
+    def _covariance(self, rows: Rows, others: Rows) -> Doubles:
+        near = others[:, self._near]
+        found = kernel(_squares(rows[:, self._near], near, _lengths(near)))
+        found += rows[:, self._linear] @ others[:, self._linear].T
+        return found
+
+    def _to_pool(self, rows: Rows) -> Doubles:
+        """The covariances of rows and the pool."""
+        rows = rows.astype(np.float32)
+        found = kernel(_squares(rows[:, self._near], self._pool[:, self._near], self._pool_squares))
+        if self._linear.any():
+            found += rows[:, self._linear] @ self._pool[:, self._linear].T
+        return found
 
     def expect(self, values: Doubles) -> Doubles:
         """The expected value of each row of the pool, for other values of the same rows."""
         size = self.size
         solved = self._inverse[:size, :size] @ values
-        return np.asarray(solved @ self._parts[:size])
+        return np.asarray(solved.astype(np.float32) @ self._parts[:size])
 
 
-def _squares(rows: Rows, others: Rows, lengths: Doubles | None = None) -> Doubles:
-    """The squared distances between rows and others, whose squared lengths may be given."""
-    if lengths is None:
-        lengths = (others**2).sum(axis=1)
-    found = (rows**2).sum(axis=1)[:, None] + lengths[None] - 2 * rows @ others.T
+def _lengths(rows: Rows) -> Doubles:
+    """The squared lengths of rows."""
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))
+
+
+def _squares(rows: Rows, others: Rows, lengths: Doubles) -> Doubles:
+    """The squared distances between rows and others, whose squared lengths are given."""
+    found = _lengths(rows)[:, None] + lengths[None] - 2 * rows @ others.T
     return np.asarray(np.maximum(found, 0.0))

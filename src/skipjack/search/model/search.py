@@ -8,10 +8,10 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from skipjack.core import Config, Promising, Trial
+from skipjack.core import Config, Trial
 from skipjack.search.generator import Ask, Batches, GeneratorSearcher
 from skipjack.search.model.encoding import Rows
-from skipjack.search.model.observed import Observed, compressed
+from skipjack.search.model.observed import Compression, Observed
 from skipjack.search.model.pool import Pool
 from skipjack.search.model.process import Doubles, GaussianProcess
 from skipjack.search.model.settings import ModelSettings
@@ -53,20 +53,19 @@ class ModelSearch(GeneratorSearcher):
         self._observed = Observed()
         self._configs: dict[str, Config] = {}
         """The configs with a result or pending, by their keys."""
-        self._pool = Pool(self.space, self.rng, self._settings)
-        self._process = GaussianProcess(self._pool.encoding.groups, self._settings)
+        self._pool = Pool(context, self.rng, self._settings)
+        self._process = GaussianProcess(self._pool.groups, self._settings)
         self._rows: dict[str, Rows] = {}
+        self._estimates: dict[str, float] = {}
         self._order: dict[str, None] = {}
         """The configs that the process is conditioned on, in its order."""
         self._believed: dict[str, float] = {}
         """What the model expected of configs that were requested."""
         self._fitted_at = self._filled_at = -1
-        promising = context.space.promising if isinstance(context.space, Promising) else None
-        first = promising(self._settings.first_samples) if promising else ()
-        self._promising = [*reversed(first)]
 
     def _choose_all(self, context: SearchContext) -> Batches:
         news: Iterable[Trial] = context.known
+        self._fill()  # estimates of single configs are on the scale of the pool
         while True:
             for trial in news:
                 self._note(trial)
@@ -86,21 +85,19 @@ class ModelSearch(GeneratorSearcher):
     def _add(self, key: str, config: Config) -> None:
         if key not in self._configs:
             self._configs[key] = config
-            self._rows[key] = self._pool.encoding.rows([config])[0]
+            self._rows[key], self._estimates[key] = self._pool.describe(config)
         self._pool.close(key)
 
     def _next_config(self) -> Config | None:
-        while self._promising:
-            config = self._promising.pop()
-            if self.is_new(config):
-                return self._requested(config)
         self._fill()
         if not self._pool.open.any():
             return self.fresh.draw()
-        if len(self.seen) <= self._settings.first_samples or not self._observed.successes:
-            return self._requested(self._pool.configs[self._spread()])
-        if self._observed.successes < 2:
-            if len(self.seen) > len(self.trials):
+        waiting = len(self.seen) > len(self.trials)
+        if self._pool.has_estimates:
+            if not self._observed.successes:
+                return self._requested(self._pool.configs[self._first_estimated()])
+        elif len(self.seen) <= self._settings.first_samples or self._observed.successes < 2:
+            if waiting and len(self.seen) > self._settings.first_samples and self._observed.successes:
                 return None
             return self._requested(self._pool.configs[self._spread()])
         if self.rng.random() < self._explore:
@@ -145,11 +142,15 @@ class ModelSearch(GeneratorSearcher):
         near = ((self._pool.rows[drawn][:, None] - tried[None]) ** 2).sum(axis=2).min(axis=1)
         return int(drawn[near.argmax()])
 
+    def _first_estimated(self) -> int:
+        """The config of the best estimate."""
+        return int(np.where(self._pool.open, self._pool.estimates, np.inf).argmin())
+
     # The model
 
     def _most_promising(self) -> tuple[int, float]:
         """The place in the pool of the config to request, and what is expected of it."""
-        known, scale, middle = self._values()
+        known = self._values()
         told = len(self._observed)
         if not self._order or told >= self._fitted_at + self._interval(told):
             self._refit(known, told)
@@ -157,9 +158,14 @@ class ModelSearch(GeneratorSearcher):
             if key not in self._order and (key in known or key in self._believed):
                 self._process.append(row)
                 self._order[key] = None
-        believed = {key: (value - middle) / scale for key, value in self._believed.items()}
-        values = np.array([known.get(key, believed.get(key, 0.0)) for key in self._order])
+        prior = self._compression(self._pool.estimates) if self._pool.has_estimates else 0.0
+        beliefs = {key: value for key, value in self._believed.items() if key not in known}
+        left = {key: value - self._estimated[key] for key, value in {**beliefs, **known}.items()}
+        scale, middle = self._scaled([left[key] for key in known])
+        values = np.array([(left[key] - middle) / scale for key in self._order])
         expected, deviation = self._process.predict(values)
+        expected = expected * scale + middle + prior
+        deviation = deviation * scale
         least = min(value for key, value in known.items() if key not in self._observed.failed)
         gain = expected_improvement(least - expected, deviation)
         if self._observed.failed:
@@ -169,18 +175,35 @@ class ModelSearch(GeneratorSearcher):
             gain = gain * np.clip(1.0 - failing, 0.01, 1.0) ** self._settings.valid_power
         gain[~self._pool.open] = -np.inf
         at = int(gain.argmax())
-        return at, float(expected[at]) * scale + middle
+        return at, float(expected[at])
 
-    def _values(self) -> tuple[dict[str, float], float, float]:
-        """The values that the model is fitted to, and their scale and mean as logarithms."""
+    def _scaled(self, values: list[float]) -> tuple[float, float]:
+        """The scale and the mean of what the model is fitted to."""
+        spread = float(np.std(values))
+        if len(values) < 4:
+            spread = max(spread, self._usual_spread)
+        return spread or 1.0, float(np.mean(values))
+
+    def _values(self) -> dict[str, float]:
+        """What was told, as compressed logarithms; failures are as bad as the worst."""
         found = self._observed.logarithms()
-        values = compressed(np.array([*found.values()]))
-        middle, scale = float(values.mean()), float(values.std()) or 1.0
-        values = (values - middle) / scale
-        known = dict(zip(found, values.tolist(), strict=True))
-        worst = float(values.max())
-        known.update(dict.fromkeys(sorted(self._observed.failed), worst))
-        return known, scale, middle
+        logs = np.array([*found.values()])
+        if self._pool.has_estimates:
+            below = Compression.of(self._pool.estimates, self._settings.middle)
+            least = float(logs.min())
+            self._compression = below
+            compressed = Compression(least + below.span, below.span)(logs)
+            self._usual_spread = 0.5 * float(below(self._pool.estimates).std())
+        else:
+            self._compression = Compression.of(logs, self._settings.middle)
+            compressed = self._compression(logs)
+            self._usual_spread = 0.0
+        keys = self._estimates
+        prior = self._compression(np.array([*keys.values()]))
+        self._estimated = dict(zip(keys, prior.tolist() if self._pool.has_estimates else [0.0]*len(keys), strict=True))
+        known = dict(zip(found, compressed.tolist(), strict=True))
+        known.update(dict.fromkeys(sorted(self._observed.failed), float(np.quantile(compressed, self._settings.failed_share))))
+        return known
 
     def _refit(self, known: dict[str, float], told: int) -> None:
         """Fit to the configs with a result; of many, to the best and the newest."""
@@ -191,7 +214,9 @@ class ModelSearch(GeneratorSearcher):
             kept.update([key for key in keys if key not in kept][len(kept) - most :])
             keys = [key for key in keys if key in kept]
         rows = np.array([self._rows[key] for key in keys])
-        values = np.array([known[key] for key in keys])
+        values = np.array([known[key] - self._estimated[key] for key in keys])
+        scale, middle = self._scaled(values.tolist())
+        values = (values - middle) / scale
         if told >= self._fitted_at + self._interval(told) or self._fitted_at < 0:
             self._process.fit(rows, values)
             self._fitted_at = told

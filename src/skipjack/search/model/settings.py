@@ -27,6 +27,8 @@ class ModelSettings:
     """Spaces up to this size are predicted as a whole."""
     drawn: int = 400
     """The configs that are predicted of other spaces."""
+    trend: float = 0.5
+    """How much values may depend on each estimate, as a share of their deviation."""
     most_fitted: int = 300
     """The most trials that the model is conditioned on: the best, and the newest."""
     refit_shares: tuple[tuple[int, int], ...] = ((10, 1), (20, 2), (50, 5), (100, 10))
@@ -34,3 +36,9 @@ class ModelSettings:
     refit_last: int = 20
     """After more trials than those."""
     valid_power: float = 1.0
+    aligned: float = 0.0
+    slope: float = 0.0
+    total: float = 0.0
+    middle: float = 0.5
+    acquisition: str = "ei"
+    failed_share: float = 1.0
