@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         MarkRecord,
         MeasurementRecord,
         MetricSamples,
+        RelatedStudy,
         StudyRecord,
         Summary,
         decision_word,
@@ -55,6 +56,7 @@ __all__ = [
     "MeasurementRecord",
     "Merged",
     "MetricSamples",
+    "RelatedStudy",
     "StudyRecord",
     "Summary",
     "checkpoint",
@@ -74,8 +76,8 @@ __getattr__, __dir__ = lazy(
         "migrations": "columns_of",
         "records": (
             "BankedConfig BuildRecord CandidateKey DecisionRecord LASTING LogEntry MarkKind "
-            "MarkRecord MeasurementRecord MetricSamples OUTCOME StudyRecord Summary decision_word "
-            "single unit_of"
+            "MarkRecord MeasurementRecord MetricSamples OUTCOME RelatedStudy StudyRecord Summary "
+            "decision_word single unit_of"
         ),
         "studies": "Collected",
         "union": "BUILD_TABLES Facts Merged UNION_TABLES read_facts write_facts",

@@ -22,6 +22,7 @@ from skipjack.ledger.records import (
     LogEntry,
     MarkRecord,
     MeasurementRecord,
+    RelatedStudy,
     StudyRecord,
     Summary,
     next_number,
@@ -118,6 +119,20 @@ class Ledger(LedgerFile):
         if problem is None:
             return self._studies("")
         return self._studies("WHERE studies.problem = ?", problem)
+
+    def related_studies(
+        self, operation: str, solver: str, solver_version: int, objective: str
+    ) -> list[RelatedStudy]:
+        """Studies of a solver for problems of an operation, on all devices, the newest first."""
+        found = self._select(
+            "SELECT studies.id, problem, device FROM studies "
+            "JOIN current_epochs AS now ON now.study = studies.id "
+            "WHERE problem >= ?1 || ':' AND problem < ?1 || ';' AND solver = ?2 "
+            "AND now.solver_version = ?3 AND objective = ?4 "
+            "ORDER BY studies.created DESC, studies.id",
+            (operation, solver, solver_version, objective),
+        )
+        return self._readable("studies", found, lambda row: RelatedStudy(**row))
 
     # Builds and measurements
 
@@ -266,23 +281,14 @@ class Ledger(LedgerFile):
         where = "device <> ?2 AND substr(device, 1, length(?3)) = ?3"
         return self._banked(operation, where, device, name)
 
+    def banked_elsewhere(self, operation: str, device: str) -> list[tuple[str, BankedConfig]]:
+        """The same for all classes of devices but this one, each with its class."""
+        found = self._select(*_banked(operation, "device <> ?2", device))
+        return self._readable("verdicts", found, lambda row: (row["device"], _banked_config(row)))
+
     def _banked(self, operation: str, where: str, *values: str | None) -> list[BankedConfig]:
-        # A record is large, and of no use if it is the only one.
-        found = self._select(
-            "SELECT problem, solver, config, "
-            "iif(count(*) OVER (PARTITION BY problem) > 1, record, '') AS record "
-            "FROM verdicts WHERE status = 'banked' "
-            "AND problem >= ?1 || ':' AND problem < ?1 || ';' "  # ';' comes right after ':'
-            f"AND ({where}) ORDER BY problem, rowid",
-            (operation, *values),
-        )
-        return self._readable(
-            "verdicts",
-            found,
-            lambda row: BankedConfig(
-                row["problem"], row["solver"], Config.from_key(row["config"]), row["record"]
-            ),
-        )
+        found = self._select(*_banked(operation, where, *values))
+        return self._readable("verdicts", found, _banked_config)
 
     # The whole
 
@@ -350,3 +356,21 @@ class Ledger(LedgerFile):
     def _studies(self, where: str, *values: str) -> list[StudyRecord]:
         found = self._select(studies.STUDIES.format(where=where), values)
         return self._readable("studies", found, rows.study_record)
+
+
+def _banked(operation: str, where: str, *values: str | None) -> tuple[str, tuple[str | None, ...]]:
+    """The query for banked configs, and its values."""
+    # A record is large, and of no use if it is the only one.
+    query = (
+        "SELECT problem, solver, config, device, "
+        "iif(count(*) OVER (PARTITION BY problem) > 1, record, '') AS record "
+        "FROM verdicts WHERE status = 'banked' "
+        "AND problem >= ?1 || ':' AND problem < ?1 || ';' "  # ';' comes right after ':'
+        f"AND ({where}) ORDER BY problem, rowid"
+    )
+    return query, (operation, *values)
+
+
+def _banked_config(row: rows.Row) -> BankedConfig:
+    config = Config.from_key(row["config"])
+    return BankedConfig(row["problem"], row["solver"], config, row["record"])

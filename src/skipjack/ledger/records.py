@@ -114,6 +114,14 @@ class StudyRecord:
     tells: int
 
 
+class RelatedStudy(NamedTuple):
+    """A study of a solver, of any problem of an operation and on any device."""
+
+    id: str
+    problem: str
+    device: str
+
+
 @dataclass(frozen=True, slots=True)
 class LogEntry:
     """One entry of a study's log; a tell has a trial."""

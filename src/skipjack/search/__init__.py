@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         installed,
         names,
         register,
+        uses_prior,
     )
     from skipjack.search.searcher import (
         Bounds,
@@ -68,6 +69,7 @@ __all__ = [
     "names",
     "register",
     "score_all",
+    "uses_prior",
 ]
 
 __getattr__, __dir__ = lazy(
@@ -80,7 +82,8 @@ __getattr__, __dir__ = lazy(
             "config_of do_send"
         ),
         "registry": (
-            "LIST_UP_TO applicable_searcher check_name choose create installed names register"
+            "LIST_UP_TO applicable_searcher check_name choose create installed names register "
+            "uses_prior"
         ),
         "searcher": "Bounds Count SearchContext Searcher cost score_all",
     },

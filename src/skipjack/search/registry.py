@@ -135,6 +135,12 @@ def applicable_searcher(text: str, context: SearchContext) -> tuple[str, str]:
     return (usual, reason) if reason else (spelled(name, values), "")
 
 
+def uses_prior(text: str) -> bool:
+    """Whether a searcher learns from prior trials: its class has ``uses_prior = True``."""
+    name, _ = split_text(text)
+    return name in _FACTORIES and bool(getattr(_factory(name), "uses_prior", False))
+
+
 def _prefers_policy(context: SearchContext) -> bool:
     """Whether the policy was shown to be better than the other searchers for this problem."""
     if context.problem is None or context.device is None or context.device.kind != "cpu":

@@ -245,6 +245,13 @@ class FakeContext:
         """Round numbers."""
         return Peaks((("f32", 1e11), ("f64", 5e10)), ((1 << 20, 1e11), (1 << 30, 1e10)))
 
+    def known_elsewhere(self, problem: Problem) -> list[BankEntry]:
+        """The entries of the bank for other devices."""
+        entries = self.bank.entries.values()
+        return [
+            e for e in entries if e.problem == problem.key and e.device != self.device.class_key
+        ]
+
     def remember(self, loaded: LoadedCandidate) -> None:
         """Record the digest."""
         self.remembered.append(loaded.artifact_digest)

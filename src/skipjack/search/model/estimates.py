@@ -41,11 +41,11 @@ class Estimates:
         if score is not None:
             self._sources.append(lambda configs, _: np.array(score_all(score, configs), float))
         expected = getattr(context.space, "expected_cost", None)
-        if expected is not None and expected(context.space.default()) is not None:
-            self._sources.append(lambda configs, _: np.array([expected(one) for one in configs]))
-            self._costs_at = len(self._sources) - 1
-        else:
-            self._costs_at = -1
+        default = context.space.default()
+        if encoding.estimates([default]) is not None:
+            self._sources.append(lambda configs, _: _present(encoding.estimates(configs)))
+        elif expected is not None and expected(default) is not None:
+            self._sources.append(lambda configs, _: _logarithms([expected(c) for c in configs]))
 
     def __len__(self) -> int:
         return len(self._sources)
@@ -55,12 +55,20 @@ class Estimates:
         found = np.empty((len(configs), len(self._sources)))
         for at, source in enumerate(self._sources):
             values = source(configs, rows)
-            if at == self._costs_at:
-                values = np.log(np.maximum(values, 1e-300))
             usual = values[np.isfinite(values)]
             worst = float(usual.max()) if len(usual) else 0.0
             found[:, at] = np.where(np.isfinite(values), values, worst)
         return found
+
+
+def _present(values: Doubles | None) -> Doubles:
+    assert values is not None
+    return values
+
+
+def _logarithms(costs: Sequence[float | None]) -> Doubles:
+    known = np.array([math.nan if one is None else one for one in costs], np.float64)
+    return np.where(known > 0, np.log(np.where(known > 0, known, 1.0)), math.nan)
 
 
 class PriorTrials:

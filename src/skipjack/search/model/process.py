@@ -7,6 +7,7 @@ trials it predicts better than trees do. A trial more costs one product of a mat
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ from skipjack.search.model.encoding import Groups, Rows
 from skipjack.search.model.settings import ModelSettings
 
 Doubles = NDArray[np.float64]
+Floats = NDArray[np.floating[Any]]
+"""Of single or double precision."""
 
 _SHORTEST, _LONGEST = math.log(0.05), math.log(20.0)
 _LEAST_NOISE, _MOST_NOISE = math.log(1e-5), math.log(0.5)
@@ -25,7 +28,7 @@ _PRIOR_TRIALS = 2.0
 _RATE, _KEPT, _KEPT_SQUARES = 0.25, 0.7, 0.9
 
 
-def kernel(squares: Doubles) -> Doubles:
+def kernel(squares: Floats) -> Floats:
     """Matérn's kernel of smoothness 5/2, of squared distances."""
     far = np.sqrt(5.0 * squares)
     found = far / 3.0
@@ -193,18 +196,19 @@ class GaussianProcess:
         expected = mean + solved.astype(np.float32) @ self._parts[:size]
         return expected, np.sqrt(variance * np.maximum(self._rest, 1e-6))
 
-    def _covariance(self, rows: Rows, others: Rows) -> Doubles:
+    def _covariance(self, rows: Rows, others: Rows) -> Floats:
         near = others[:, self._near]
         found = kernel(_squares(rows[:, self._near], near, _lengths(near)))
         found += rows[:, self._linear] @ others[:, self._linear].T
         return found
 
-    def _to_pool(self, rows: Rows) -> Doubles:
+    def _to_pool(self, rows: Rows) -> Floats:
         """The covariances of rows and the pool."""
-        rows = rows.astype(np.float32)
-        found = kernel(_squares(rows[:, self._near], self._pool[:, self._near], self._pool_squares))
+        single = rows.astype(np.float32)
+        near = self._pool[:, self._near]
+        found = kernel(_squares(single[:, self._near], near, self._pool_squares))
         if self._linear.any():
-            found += rows[:, self._linear] @ self._pool[:, self._linear].T
+            found += single[:, self._linear] @ self._pool[:, self._linear].T
         return found
 
     def expect(self, values: Doubles) -> Doubles:
@@ -214,12 +218,12 @@ class GaussianProcess:
         return np.asarray(solved.astype(np.float32) @ self._parts[:size])
 
 
-def _lengths(rows: Rows) -> Doubles:
+def _lengths(rows: Floats) -> Floats:
     """The squared lengths of rows."""
     return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
 
-def _squares(rows: Rows, others: Rows, lengths: Doubles) -> Doubles:
+def _squares(rows: Floats, others: Floats, lengths: Floats) -> Floats:
     """The squared distances between rows and others, whose squared lengths are given."""
     found = _lengths(rows)[:, None] + lengths[None] - 2 * rows @ others.T
     return np.asarray(np.maximum(found, 0.0))

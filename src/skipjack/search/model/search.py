@@ -40,6 +40,8 @@ class ModelSearch(GeneratorSearcher):
         tune("matmul:512x512x512", searcher="model")
     """
 
+    uses_prior = True
+
     def __init__(
         self,
         context: SearchContext,
@@ -61,7 +63,9 @@ class ModelSearch(GeneratorSearcher):
         """The configs that the process is conditioned on, in its order."""
         self._believed: dict[str, float] = {}
         """What the model expected of configs that were requested."""
-        self._fitted_at = self._filled_at = -1
+        self._fitted_at, self._renew_at = -1, 0
+        self._gains: Doubles | None = None
+        """What the model expected of the pool when it last chose."""
 
     def _choose_all(self, context: SearchContext) -> Batches:
         news: Iterable[Trial] = context.known
@@ -97,7 +101,11 @@ class ModelSearch(GeneratorSearcher):
             if not self._observed.successes:
                 return self._requested(self._pool.configs[self._first_estimated()])
         elif len(self.seen) <= self._settings.first_samples or self._observed.successes < 2:
-            if waiting and len(self.seen) > self._settings.first_samples and self._observed.successes:
+            if (
+                waiting
+                and len(self.seen) > self._settings.first_samples
+                and self._observed.successes
+            ):
                 return None
             return self._requested(self._pool.configs[self._spread()])
         if self.rng.random() < self._explore:
@@ -114,17 +122,16 @@ class ModelSearch(GeneratorSearcher):
 
     def _fill(self) -> None:
         """Renew a pool that is drawn, from time to time."""
-        told = len(self._observed)
-        due = told >= self._filled_at + max(8, self._interval(told))
         if self._pool.is_whole and self._pool.configs:
             return
-        if self._filled_at < 0 or due or not self._pool.open.any():
-            leaders = [self._configs[key] for key in self._observed.best(_LEADERS)]
-            self._pool.fill(self.seen, leaders)
-            for key in self._configs:
-                self._pool.close(key)
-            self._filled_at = told
-            self._order = {}
+        told = len(self._observed)
+        if told < self._renew_at and self._pool.open.any():
+            return
+        leaders = [self._configs[key] for key in self._observed.best(_LEADERS)]
+        self._pool.fill(self.seen, leaders, self._gains)
+        between = min(max(self._settings.renew_first, told), self._settings.renew_last)
+        self._renew_at = told + between
+        self._order, self._gains = {}, None
 
     def _interval(self, told: int) -> int:
         for most, interval in self._settings.refit_shares:
@@ -173,6 +180,7 @@ class ModelSearch(GeneratorSearcher):
             share = float(labels.mean())
             failing = share + self._process.expect(labels - share)
             gain = gain * np.clip(1.0 - failing, 0.01, 1.0) ** self._settings.valid_power
+        self._gains = gain
         gain[~self._pool.open] = -np.inf
         at = int(gain.argmax())
         return at, float(expected[at])
@@ -200,9 +208,18 @@ class ModelSearch(GeneratorSearcher):
             self._usual_spread = 0.0
         keys = self._estimates
         prior = self._compression(np.array([*keys.values()]))
-        self._estimated = dict(zip(keys, prior.tolist() if self._pool.has_estimates else [0.0]*len(keys), strict=True))
+        self._estimated = dict(
+            zip(
+                keys, prior.tolist() if self._pool.has_estimates else [0.0] * len(keys), strict=True
+            )
+        )
         known = dict(zip(found, compressed.tolist(), strict=True))
-        known.update(dict.fromkeys(sorted(self._observed.failed), float(np.quantile(compressed, self._settings.failed_share))))
+        known.update(
+            dict.fromkeys(
+                sorted(self._observed.failed),
+                float(np.quantile(compressed, self._settings.failed_share)),
+            )
+        )
         return known
 
     def _refit(self, known: dict[str, float], told: int) -> None:

@@ -25,8 +25,14 @@ class ModelSettings:
     """Steps of each later fit."""
     listed: int = 20_000
     """Spaces up to this size are predicted as a whole."""
-    drawn: int = 400
+    drawn: int = 160
     """The configs that are predicted of other spaces."""
+    renewed: int = 40
+    """How many of them are drawn anew at a time."""
+    renew_first: int = 4
+    """After so many trials they are drawn anew for the first time; then after twice as many."""
+    renew_last: int = 16
+    """The most trials between."""
     trend: float = 0.5
     """How much values may depend on each estimate, as a share of their deviation."""
     most_fitted: int = 300
@@ -36,9 +42,5 @@ class ModelSettings:
     refit_last: int = 20
     """After more trials than those."""
     valid_power: float = 1.0
-    aligned: float = 0.0
-    slope: float = 0.0
-    total: float = 0.0
     middle: float = 0.5
-    acquisition: str = "ei"
     failed_share: float = 1.0

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
-from skipjack.bank import PERF, Bank, BankEntry, Changes, system_dir_of
+from skipjack.bank import PERF, Bank, BankEntry, Changes, layers_of, system_dir_of
 from skipjack.core import Device, Peaks, Problem, TimingProtocol, protocol_for
 from skipjack.errors import StorageError, UsageError
 from skipjack.execute import Block, Failure, Loadable, RunSession, device_lock
@@ -134,6 +134,9 @@ class TuningContext(BuildContext, Protocol):
     def peaks(self) -> Peaks:
         """The peaks of the device."""
 
+    def known_elsewhere(self, problem: Problem) -> Sequence[BankEntry]:
+        """What banks know of a problem on other classes of devices."""
+
     def remember(self, loaded: LoadedCandidate) -> None:
         """Record that a kernel was verified, for programs that look it up."""
 
@@ -236,6 +239,16 @@ class DeviceContext:
     def peaks(self) -> Peaks:
         """The peaks of the device; measured the first time."""
         return peaks_of(self.session, self.device, self.settings.user_dir)
+
+    def known_elsewhere(self, problem: Problem) -> Sequence[BankEntry]:
+        """The entries of all banks in use, the user's first; a bank that is damaged has none."""
+        settings, found = self.settings, list[BankEntry]()
+        for layer in layers_of(settings.user_dir, settings.banks, settings.system_dir):
+            try:
+                found += layer.of_problem(problem.key)
+            except StorageError as error:
+                log.info("a search does not start from the bank %s: %s", layer.path, error)
+        return [entry for entry in found if entry.device != self.device.class_key]
 
     def remember(self, loaded: LoadedCandidate) -> None:
         """Record on this machine that a kernel was verified, for programs that look it up."""

@@ -98,6 +98,9 @@ class Limits:
         "A search starts at the winners of this many of the nearest problems.",
         measured="bench/start_well.py",
     )
+    prior_trials: int = _limit(
+        1000, "A model knows at most so many trials of near problems and on related devices."
+    )
     promising_configs: int = _limit(
         16,
         "A search starts at this many configs that its space considers promising.",

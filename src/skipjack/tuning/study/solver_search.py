@@ -14,12 +14,22 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from skipjack.bank import BankEntry, nearest, stronger
-from skipjack.core import Candidate, Config, Device, Problem, Promising, Space, Study, Trial
+from skipjack.core import (
+    Candidate,
+    Config,
+    Device,
+    Problem,
+    Promising,
+    Space,
+    Study,
+    Trial,
+    adapted,
+)
 from skipjack.errors import ForeignError, MalformedError, ProblemError, SpaceError, foreign_code
 from skipjack.ledger import BankedConfig, Ledger
 from skipjack.models import CandidateScore, installed_ranker
 from skipjack.operations import parse
-from skipjack.search import SearchContext, Searcher, applicable_searcher, create
+from skipjack.search import SearchContext, Searcher, applicable_searcher, create, uses_prior
 from skipjack.solvers import (
     BuildingSolver,
     build_identity,
@@ -31,6 +41,7 @@ from skipjack.solvers import (
 from skipjack.tuning.study.context import TuningContext
 from skipjack.tuning.study.limits import Limits
 from skipjack.tuning.study.options import TuneOptions
+from skipjack.tuning.study.related import prior_trials, relatives_of
 
 # Where a search starts: at the bank's configs, and at winners of similar problems.
 
@@ -42,15 +53,20 @@ def starting_points(
     winners: Sequence[BankedConfig],
     priors: Sequence[BankedConfig] = (),
     limits: Limits | None = None,
+    relatives: Sequence[Config] = (),
 ) -> tuple[Config, ...]:
     """Configs of `priors`, winners of the nearest problems, then promising configs.
 
     Winners are of the class of the device; `priors` were timed on another model with the name of
-    the device, or under another deployment.
+    the device, or under another deployment. If there are few winners, configs of `relatives`
+    follow: those that won on other classes of devices.
     """
     limits = limits or Limits()
     found = [one.config for one in priors if (one.problem, one.solver) == (problem.key, solver)]
-    found += nearest_winners(problem, solver, winners, limits.nearest_winners)
+    own = nearest_winners(problem, solver, winners, limits.nearest_winners)
+    usable = (adapted(space, config) for config in relatives)
+    legal = dict.fromkeys(config for config in usable if config is not None)
+    found += [*own, *legal][: limits.nearest_winners]
     if isinstance(space, Promising):
         found += space.promising(limits.promising_configs)
     distinct = {space.key(config): config for config in found if space.contains(config)}
@@ -184,7 +200,7 @@ class SolverSearch:
         self.note(self.known)
 
     def start(self, context: TuningContext, options: TuneOptions) -> None:
-        """Set up the searcher with the trials of earlier runs and starting points."""
+        """Set up the searcher with the trials of earlier runs, starting points, and a prior."""
         self.known = tuple(context.ledger.trials(self.study.id))
         known = self.problem.operation, context.device.class_key
         winners = strongest(context.ledger.banked(*known))
@@ -193,9 +209,17 @@ class SolverSearch:
             for one in context.bank.priors(self.problem.key, known[1], context.protocol.deployed)
         ]
         others += strongest(context.ledger.banked_on_namesakes(*known))
+        limits = options.chosen_limits
+        relatives = relatives_of(context, self.problem, self.name)
         with foreign_code(f"solver {self.name} asked where to start on {self.problem.key}"):
             seeds = starting_points(
-                self.problem, self.space, self.name, winners, others, options.chosen_limits
+                *(self.problem, self.space, self.name, winners, others, limits, relatives)
+            )
+        prior: tuple[Trial, ...] = ()
+        if uses_prior(self.study.searcher):
+            prior = prior_trials(
+                *(context.ledger, self.problem, self.study, self.solver.version, self.space),
+                *(context.device, limits.prior_trials),
             )
         self.begin(
             SearchContext(
@@ -208,6 +232,7 @@ class SolverSearch:
                 self.problem,
                 context.target,
                 score=self._score(context),
+                prior=prior,
             )
         )
 
