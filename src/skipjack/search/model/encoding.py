@@ -104,38 +104,16 @@ def _places(values: Sequence[Value]) -> list[Doubles]:
     return [*((rank + size)[:, None] / 2)]
 
 
-MODE = "v2"
-
-
 def _alignment(values: Sequence[Value]) -> list[Doubles] | None:
-    """How far each size is from a power of two: the logarithm of its odd part."""
+    """How often each size can be halved, where this is not clear from the size itself."""
     sizes = [value for value in values if type(value) is int and value > 0]
-    if len(sizes) < max(3, len(values)):
+    if len(sizes) < max(_MANY_SIZES, len(values)):
         return None
-    halved = np.array([size & -size for size in sizes], np.float64)
-    odd = np.log(np.array(sizes) / halved)
-    halved = np.log(halved)
-    if MODE == "none" or not odd.max():
+    halved = np.array([(size & -size).bit_length() for size in sizes], np.float64)
+    span = halved.max() - halved.min()
+    if not span or all(size & (size - 1) == 0 for size in sizes):
         return None
-    odd = odd / odd.max()
-    halved = (halved - halved.min()) / max(1e-9, float(np.ptp(halved)))
-    if MODE == "v2":
-        return [*halved[:, None]] if len(sizes) > 4 and np.ptp(halved) else None
-    if MODE == "odd":
-        return [*odd[:, None]]
-    if MODE == "ind":
-        return [*(odd > 0).astype(float)[:, None]]
-    if MODE == "both":
-        return [*np.stack([odd, halved], 1)]
-    if MODE == "mix":
-        if len(sizes) > 4:
-            return [*halved[:, None]] if np.ptp(halved) else None
-        return [*(odd > 0).astype(float)[:, None]]
-    if MODE == "mixodd":
-        if len(sizes) > 4:
-            return [*halved[:, None]] if np.ptp(halved) else None
-        return [*odd[:, None]]
-    raise ValueError(MODE)
+    return [*((halved - halved.min())[:, None] / span)]
 
 
 class FeaturesEncoding:

@@ -73,6 +73,11 @@ class GaussianProcess:
 
     # The lengths
 
+    @property
+    def lengths(self) -> Doubles:
+        """The distance in each group at which values differ; a long one says that it hardly matters."""
+        return np.asarray(np.exp(self._theta[:-1]))
+
     def fit(self, rows: Rows, values: Doubles) -> None:
         """Fit lengths and noise, starting from those of the last fit."""
         steps = self.settings.steps if self._fitted else self.settings.first_steps

@@ -9,20 +9,23 @@ from dataclasses import dataclass
 class ModelSettings:
     """How the model is fitted, and how it chooses."""
 
+    # the first configs
     first_samples: int = 4
     """Configs, far from each other, before the model chooses."""
     spread_over: int = 100
     """Random configs among which the one that is farthest from all others is found."""
+    # what is usual
     length: float = 0.6
-    """The expected distance at which results differ, as a share of a setting's range."""
+    """The distance at which results differ, as a share of a setting's range."""
     length_spread: float = 1.0
-    """How far lengths may be from that, as a standard deviation of their logarithm."""
+    """How far lengths are from that: the standard deviation of their logarithm."""
     noise: float = 1e-3
-    """The expected variance of the noise, as a share of that of the values."""
-    first_steps: int = 20
-    """Steps of the first fit of the lengths."""
-    steps: int = 10
-    """Steps of each later fit."""
+    """The variance of the noise, as a share of that of the results."""
+    trend: float = 0.5
+    """How much results may depend on each estimate otherwise than it says."""
+    plain_share: float = 0.5
+    """The share of results, the best, that are taken as they are; the others are compressed."""
+    # the pool
     listed: int = 20_000
     """Spaces up to this size are predicted as a whole."""
     drawn: int = 160
@@ -33,14 +36,18 @@ class ModelSettings:
     """After so many trials they are drawn anew for the first time; then after twice as many."""
     renew_last: int = 16
     """The most trials between."""
-    trend: float = 0.5
-    """How much values may depend on each estimate, as a share of their deviation."""
-    most_fitted: int = 300
+    # fits
+    first_steps: int = 20
+    """Steps of the first fit of the lengths."""
+    steps: int = 10
+    """Steps of each later fit, which starts where the last ended."""
+    most_used: int = 300
     """The most trials that the model is conditioned on: the best, and the newest."""
-    refit_shares: tuple[tuple[int, int], ...] = ((10, 1), (20, 2), (50, 5), (100, 10))
-    """Up to so many trials, the lengths are fitted again after so many more."""
-    refit_last: int = 20
-    """After more trials than those."""
-    valid_power: float = 1.0
-    middle: float = 0.5
-    failed_share: float = 1.0
+
+    def interval(self, told: int) -> int:
+        """The trials after which lengths are fitted again: few while there are few."""
+        return next((many for below, many in _INTERVALS if told < below), _LAST_INTERVAL)
+
+
+_INTERVALS = ((10, 1), (20, 2), (50, 5), (100, 10))
+_LAST_INTERVAL = 20
