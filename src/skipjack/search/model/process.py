@@ -75,7 +75,7 @@ class GaussianProcess:
 
     @property
     def lengths(self) -> Doubles:
-        """The distance in each group at which values differ; a long one says that it hardly matters."""
+        """The distance at which values differ in each group; a group that hardly matters: long."""
         return np.asarray(np.exp(self._theta[:-1]))
 
     def fit(self, rows: Rows, values: Doubles) -> None:

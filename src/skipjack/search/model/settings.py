@@ -23,6 +23,8 @@ class ModelSettings:
     """The variance of the noise, as a share of that of the results."""
     trend: float = 0.5
     """How much results may depend on each estimate otherwise than it says."""
+    failed_share: float = 1.0
+    valid_power: float = 1.0
     plain_share: float = 0.5
     """The share of results, the best, that are taken as they are; the others are compressed."""
     # the pool

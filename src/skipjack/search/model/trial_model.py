@@ -136,7 +136,7 @@ class TrialModel:
         else:
             compression = Compression.of(values, share)
         results = dict(zip(logs, compression(values).tolist(), strict=True))
-        worst = max(results.values())
+        worst = float(np.quantile([*results.values()], self._settings.failed_share))
         results.update((key, worst) for key in sorted(observed.failed))
         left = {key: value - explained[key] for key, value in results.items()}
         return _Targets(left, explained, prior, usual_spread, min(results.values()))
@@ -163,7 +163,7 @@ class TrialModel:
         failed = np.array([float(key in observed.failed) for key in self._order])
         share = float(failed.mean())
         failing = share + self._process.expect(failed - share)
-        return np.clip(1.0 - failing, _LEAST_CHANCE, 1.0)
+        return np.clip(1.0 - failing, _LEAST_CHANCE, 1.0) ** self._settings.valid_power
 
 
 def expected_improvement(gain: Doubles, deviation: Doubles) -> Doubles:
