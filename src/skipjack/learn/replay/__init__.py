@@ -16,19 +16,29 @@ if TYPE_CHECKING:
     )
     from skipjack.learn.replay.sources import load_recording
     from skipjack.learn.replay.space import RecordedSpace
+    from skipjack.learn.replay.summary import (
+        Estimate,
+        ScoredRuns,
+        SearcherScore,
+        summarize_recordings,
+    )
 
 __all__ = [
     "SEEDS_OF_PRIOR",
     "WITHIN",
+    "Estimate",
     "RandomBaseline",
     "RecordedSpace",
     "ReplayRun",
+    "ScoredRuns",
+    "SearcherScore",
     "area",
     "evaluations_until",
     "load_recording",
     "log_ratios",
     "performance_score",
     "run_replay",
+    "summarize_recordings",
 ]
 
 __getattr__, __dir__ = lazy(
@@ -38,5 +48,6 @@ __getattr__, __dir__ = lazy(
         "score": "RandomBaseline WITHIN area evaluations_until log_ratios performance_score",
         "sources": "load_recording",
         "space": "RecordedSpace",
+        "summary": "Estimate ScoredRuns SearcherScore summarize_recordings",
     },
 )

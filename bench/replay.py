@@ -1,0 +1,291 @@
+"""Searchers on recorded spaces: ours, Optuna's samplers and every strategy of Kernel Tuner.
+
+::
+
+    python bench/replay.py --data DIR                  # all searchers on all spaces, 20 seeds
+    python bench/replay.py --data DIR --searchers model,genetic --spaces synthetic
+    python bench/replay.py --data DIR --quick          # 5 seeds, ours and Kernel Tuner's fast ones
+    python bench/replay.py --data DIR --ledgers USER_DIR USER_DIR --env DIR
+
+``--data`` is a folder of T4 files, ``--ledgers`` are user directories with recorded trials, and
+synthetic spaces are drawn by a seed. All searchers have the same budget of unique evaluations and
+the same number of seeds; a config that fails costs an evaluation. Kernel Tuner runs in its own
+simulation mode (`peers/kernel_tuner_replay.py`), in an environment that is made if ``--env`` is not
+there. A strategy that needs more than ``--limit`` seconds of a core for all seeds of a space is
+ended; the seeds that it had are counted.
+
+All runs are kept under `bench/.cache/replay` by what they depend on (the space, the searcher's
+code, the budget), so that a run which was interrupted goes on, and peers run once. The figures are
+those of `skipjack.learn.replay`: the area under the curve of log(best so far / optimum), divided by
+that of random search, which is computed exactly. Means over spaces are geometric; intervals are of
+a bootstrap over seeds. ``bench/results/replay.json`` is written by a complete run only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from machine import RESULTS, now, versions, write_result
+from replay_kernel_tuner import ENVIRONMENT, KernelTuner
+from replay_runs import RunStore, our_runs, with_priors
+from replay_spaces import Case, ledger_cases, synthetic_cases, t4_cases
+from skipjack.errors import SkipjackError
+from skipjack.learn.replay import (
+    Estimate,
+    RandomBaseline,
+    ScoredRuns,
+    SearcherScore,
+    summarize_recordings,
+)
+from table_text import table
+
+OURS = ("model", "genetic", "hill_climbing", "simulated_annealing", "random")
+OPTUNA = ("optuna:tpe", "optuna:gp", "optuna:cmaes")
+PRIOR = " with prior"
+"""After a searcher's name: it gets the recordings of other devices."""
+_SLOW = {"kt:skopt", "kt:bayes_opt", "kt:basinhopping", "optuna:gp"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for."""
+
+    cases: tuple[Case, ...]
+    searchers: tuple[str, ...]
+    tuner: KernelTuner
+    budget: int
+    seeds: int
+    limit: int
+    output: Path | None
+    """None unless the run is complete."""
+
+
+def read_options(argv: Sequence[str] | None) -> Options:
+    """Read the command line, and the spaces."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, help="a folder of T4 files")
+    parser.add_argument("--ledgers", type=Path, nargs="*", default=[], help="user directories")
+    parser.add_argument("--searchers", default="", help="names, or ours, optuna and kt")
+    parser.add_argument("--spaces", default="", help="kinds of spaces, or parts of their names")
+    parser.add_argument("--budget", type=int, default=200, help="unique evaluations")
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--limit", type=int, default=240, help="seconds for a strategy and space")
+    parser.add_argument("--env", type=Path, default=ENVIRONMENT, help="Kernel Tuner's")
+    parser.add_argument("--quick", action="store_true", help="5 seeds, without slow peers")
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS / "replay.json")
+    args = parser.parse_args(argv)
+    cases = t4_cases(args.data) if args.data else []
+    cases += ledger_cases(args.ledgers) + synthetic_cases()
+    words = [word for word in args.spaces.split(",") if word]
+    chosen = [
+        one for one in cases if not words or any(w in (one.kind, *_parts(one, w)) for w in words)
+    ]
+    tuner = KernelTuner(args.env)
+    groups = {"ours": OURS, "optuna": OPTUNA, "kt": tuner.searchers()}
+    names = [word.strip() for word in (args.searchers or "ours,optuna,kt").split(",")]
+    searchers = [one for name in names for one in groups.get(name, [name])]
+    if args.quick:
+        searchers = [one for one in searchers if one not in _SLOW]
+    complete = not (args.quick or args.searchers or words) and args.data is not None
+    return Options(
+        *(tuple(chosen), tuple(with_priors(searchers, PRIOR)), tuner, args.budget),
+        *(min(args.seeds, 5) if args.quick else args.seeds, args.limit),
+        args.output if complete else None,
+    )
+
+
+def _parts(case: Case, word: str) -> list[str]:
+    return [word] if word in case.name else []
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A searcher on a space."""
+
+    case: Case
+    searcher: str
+    runs: ScoredRuns | None
+    evaluations: float = 0.0
+    """The mean over seeds: less than the budget if the searcher ended early."""
+    seconds: float = 0.0
+    note: str = ""
+
+
+def measure(options: Options, store: RunStore) -> Iterator[Cell]:
+    """All searchers on each space."""
+    seeds = range(options.seeds)
+    for case in options.cases:
+        budget = min(options.budget, case.space.count())
+        for searcher in options.searchers:
+            if searcher.endswith(PRIOR) and not case.prior:
+                continue
+            try:
+                if searcher.startswith("kt:"):
+                    found = store.peer_runs(
+                        options.tuner, case, searcher, budget, seeds, options.limit
+                    )
+                else:
+                    found = store.runs(case, searcher, budget, seeds, our_runs)
+            except SkipjackError as error:
+                yield Cell(case, searcher, None, note=str(error))
+                continue
+            costs = case.space.costs
+            curves = [_curve(costs, asked, budget) for asked in found.asked.values()]
+            runs = (
+                ScoredRuns(searcher, case.name, curves, _baseline(case.name, case, budget))
+                if curves
+                else None
+            )
+            made = sum(map(len, found.asked.values())) / max(1, len(found.asked))
+            yield Cell(case, searcher, runs, made, found.seconds, found.note)
+
+
+@cache
+def _baseline(name: str, case: Case, budget: int) -> RandomBaseline:
+    return RandomBaseline(case.space, budget)
+
+
+def _curve(costs: Any, asked: Sequence[int], budget: int) -> list[float]:
+    """The best value after each evaluation; one that ended early keeps its last."""
+    curve, best = [], math.inf
+    for at in asked[:budget]:
+        best = min(best, float(costs[at]))
+        curve.append(best)
+    return curve + [best] * (budget - len(curve))
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run what is missing, and show the tables."""
+    options = read_options(argv)
+    if options.tuner.absent:
+        print(options.tuner.absent)
+    cells: list[Cell] = []
+    for cell in measure(options, RunStore()):
+        cells.append(cell)
+        said = (
+            f"relative area {cell.runs.areas.mean() / cell.runs.expected:.3f}" if cell.runs else ""
+        )
+        print(f"{cell.case.name}, {cell.searcher}: {said} {cell.note}", flush=True)
+    rows = summaries(cells)
+    print()
+    print(report(cells, rows))
+    if options.output:
+        write_result(options.output, record(options, cells, rows))
+
+
+def summaries(cells: Sequence[Cell]) -> list[SearcherScore]:
+    """Each searcher over all spaces, the best first; those that lack a space come last."""
+    by_searcher: dict[str, list[ScoredRuns]] = defaultdict(list)
+    for cell in cells:
+        if cell.runs:
+            by_searcher[cell.searcher].append(cell.runs)
+    found = [summarize_recordings(runs) for runs in by_searcher.values()]
+    return sorted(found, key=lambda one: -one.score.mean)
+
+
+def report(cells: Sequence[Cell], rows: Sequence[SearcherScore]) -> str:
+    """A table of means over spaces, then one of relative areas by space."""
+    names = list(dict.fromkeys(cell.case.name for cell in cells))
+    spaces = {
+        row.searcher: sum(c.searcher == row.searcher and c.runs is not None for c in cells)
+        for row in rows
+    }
+    head = (
+        "searcher",
+        "spaces",
+        "runs",
+        "relative area",
+        "ratio",
+        "within 5 %",
+        "evaluations",
+        "random needs",
+    )
+    means = table(
+        head,
+        [
+            (
+                row.searcher,
+                str(spaces[row.searcher]),
+                str(row.runs),
+                _text(row.score.through(lambda score: 1 - score), 3),
+                _text(row.ratio, 3),
+                f"{row.reached}",
+                f"{row.evaluations:.0f}",
+                f"{row.random_evaluations.mean:.1f} x",
+            )
+            for row in rows
+        ],
+    )
+    shares = {
+        (cell.searcher, cell.case.name): f"{cell.runs.areas.mean() / cell.runs.expected:.2f}"
+        for cell in cells
+        if cell.runs
+    }
+    lines = [
+        [row.searcher, *(shares.get((row.searcher, name), "") for name in names)] for row in rows
+    ]
+    return f"{means}\n\n{table(['searcher', *names], lines)}"
+
+
+def _text(found: Estimate, digits: int) -> str:
+    return f"{found.mean:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
+
+
+def record(
+    options: Options, cells: Sequence[Cell], rows: Sequence[SearcherScore]
+) -> dict[str, Any]:
+    """The result file."""
+    spaces = [
+        {
+            "name": one.name,
+            "kind": one.kind,
+            "configs": one.space.count(),
+            "digest": one.digest,
+            "parameters": len(one.space.parameters),
+            "failed": sum(not trial.ok for trial in one.space.trials),
+        }
+        for one in options.cases
+    ]
+    cases = [
+        {
+            **(_plain(asdict(cell.runs.summary())) if cell.runs else {"searcher": cell.searcher}),
+            "recording": cell.case.name,
+            "mean_evaluations": round(cell.evaluations, 1),
+            "seconds": round(cell.seconds, 1),
+            "note": cell.note,
+        }
+        for cell in cells
+    ]
+    return {
+        "format": 1,
+        "name": "replay",
+        "date": now(),
+        "device": "none: recorded spaces",
+        "versions": {**versions(), "kernel_tuner": options.tuner.version},
+        "budget": options.budget,
+        "seeds": options.seeds,
+        "limit_seconds": options.limit,
+        "spaces": spaces,
+        "means": [_plain(asdict(row)) for row in rows],
+        "cases": cases,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Without long fractions, and without infinite numbers, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, float):
+        return float(f"{value:.5g}") if math.isfinite(value) else None
+    return value
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""Runs of searchers on recorded spaces, kept by what they depend on."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+
+import skipjack
+from metaschedule import CACHE
+from replay_kernel_tuner import KernelTuner, PeerRuns
+from replay_spaces import Case
+from skipjack.learn.replay import run_replay
+from skipjack.search import names
+
+_FOLDER = CACHE / "replay"
+_CODE = ("core", "models", "search", "learn/replay", "learn/ranker")
+_OPTUNA_CODE = ("search/optuna_samplers.py", "learn/replay/run.py", "learn/replay/space.py")
+_PRIOR_BY_DEFAULT = "model"
+
+Search = Callable[[Case, str, int, Sequence[int]], PeerRuns]
+
+
+def with_priors(searchers: Iterable[str], suffix: str) -> list[str]:
+    """The searchers, and those that learn a second time: with recordings of other devices."""
+    found = []
+    for one in dict.fromkeys(searchers):
+        found.append(one)
+        if one.partition(":")[0] == _PRIOR_BY_DEFAULT:
+            found.append(one + suffix)
+    return list(dict.fromkeys(found))
+
+
+def our_runs(case: Case, searcher: str, budget: int, seeds: Sequence[int]) -> PeerRuns:
+    """A searcher of the registry with each seed."""
+    name, _, prior = searcher.partition(" with ")
+    trials = [other.trials for other in case.prior] if prior else []
+    begun = time.perf_counter()
+    runs = [run_replay(case.space, name, budget, seed, prior=trials) for seed in seeds]
+    seconds = time.perf_counter() - begun
+    return PeerRuns({run.seed: list(run.asked) for run in runs}, seconds)
+
+
+class RunStore:
+    """A file for each space, searcher, version of its code, budget and number of seeds."""
+
+    def __init__(self, folder: Path = _FOLDER) -> None:
+        self._folder = folder
+
+    def runs(
+        self, case: Case, searcher: str, budget: int, seeds: Sequence[int], search: Search
+    ) -> PeerRuns:
+        """Of a searcher of the registry; a note if there is none of that name."""
+        if (name := searcher.partition(":")[0].split(" ")[0]) not in names():
+            return PeerRuns(note=f"there is no searcher {name}")
+        prior = [space.name for space in case.prior] if " with " in searcher else []
+        parts = [case.digest, searcher, _version(name), budget, len(seeds), prior]
+        return self._kept(case, parts, lambda: search(case, searcher, budget, seeds))
+
+    def peer_runs(
+        self,
+        tuner: KernelTuner,
+        case: Case,
+        strategy: str,
+        budget: int,
+        seeds: Sequence[int],
+        limit: int,
+    ) -> PeerRuns:
+        """Of a strategy of Kernel Tuner."""
+        parts = [case.digest, strategy, tuner.version, _PEER_DIGEST(), budget, len(seeds), limit]
+        return self._kept(case, parts, lambda: tuner.run(case, strategy, budget, seeds, limit))
+
+    def _kept(self, case: Case, parts: Sequence[object], make: Callable[[], PeerRuns]) -> PeerRuns:
+        digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
+        path = self._folder / case.digest / f"{digest}.json"
+        if path.is_file():
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            asked = {int(seed): found for seed, found in kept["asked"].items()}
+            return PeerRuns(asked, kept["seconds"], kept["note"])
+        made = make()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"of": [case.name, *map(str, parts)], **asdict(made)})
+        unfinished = path.with_suffix(".new")
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(path)
+        return made
+
+
+@cache
+def _PEER_DIGEST() -> str:
+    script = Path(__file__).resolve().parent / "peers" / "kernel_tuner_replay.py"
+    return hashlib.sha256(script.read_bytes()).hexdigest()[:12]
+
+
+@cache
+def _version(name: str) -> str:
+    """Of the code that a searcher consists of."""
+    if name == "optuna":
+        return f"{importlib.metadata.version('optuna')} {_digest(_OPTUNA_CODE)}"
+    return _digest(_CODE)
+
+
+def _digest(parts: Sequence[str]) -> str:
+    root, digest = Path(skipjack.__file__).parent, hashlib.sha256()
+    for part in parts:
+        place = root / part
+        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            digest.update(path.read_bytes() if path.is_file() else b"")
+    return digest.hexdigest()[:12]
