@@ -34,7 +34,7 @@ from typing import Any
 
 from machine import RESULTS, now, versions, write_result
 from replay_kernel_tuner import ENVIRONMENT, KernelTuner
-from replay_runs import RunStore, our_runs, with_priors
+from replay_runs import RunStore, with_priors
 from replay_spaces import Case, ledger_cases, synthetic_cases, t4_cases
 from skipjack.errors import SkipjackError
 from skipjack.learn.replay import (
@@ -50,7 +50,7 @@ OURS = ("model", "genetic", "hill_climbing", "simulated_annealing", "random")
 OPTUNA = ("optuna:tpe", "optuna:gp", "optuna:cmaes")
 PRIOR = " with prior"
 """After a searcher's name: it gets the recordings of other devices."""
-_SLOW = {"kt:skopt", "kt:bayes_opt", "kt:basinhopping", "optuna:gp"}
+SLOW = {"kt:skopt", "kt:bayes_opt", "kt:basinhopping", "optuna:gp"}
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def read_options(argv: Sequence[str] | None) -> Options:
     parser.add_argument("--spaces", default="", help="kinds of spaces, or parts of their names")
     parser.add_argument("--budget", type=int, default=200, help="unique evaluations")
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--limit", type=int, default=240, help="seconds for a strategy and space")
+    parser.add_argument("--limit", type=int, default=120, help="seconds for a strategy and space")
     parser.add_argument("--env", type=Path, default=ENVIRONMENT, help="Kernel Tuner's")
     parser.add_argument("--quick", action="store_true", help="5 seeds, without slow peers")
     parser.add_argument("-o", "--output", type=Path, default=RESULTS / "replay.json")
@@ -92,7 +92,7 @@ def read_options(argv: Sequence[str] | None) -> Options:
     names = [word.strip() for word in (args.searchers or "ours,optuna,kt").split(",")]
     searchers = [one for name in names for one in groups.get(name, [name])]
     if args.quick:
-        searchers = [one for one in searchers if one not in _SLOW]
+        searchers = [one for one in searchers if one not in SLOW]
     complete = not (args.quick or args.searchers or words) and args.data is not None
     return Options(
         *(tuple(chosen), tuple(with_priors(searchers, PRIOR)), tuner, args.budget),
@@ -119,36 +119,33 @@ class Cell:
 
 
 def measure(options: Options, store: RunStore) -> Iterator[Cell]:
-    """All searchers on each space."""
-    seeds = range(options.seeds)
-    for case in options.cases:
-        budget = min(options.budget, case.space.count())
-        for searcher in options.searchers:
-            if searcher.endswith(PRIOR) and not case.prior:
-                continue
-            try:
-                if searcher.startswith("kt:"):
-                    found = store.peer_runs(
-                        options.tuner, case, searcher, budget, seeds, options.limit
-                    )
-                else:
-                    found = store.runs(case, searcher, budget, seeds, our_runs)
-            except SkipjackError as error:
-                yield Cell(case, searcher, None, note=str(error))
-                continue
-            costs = case.space.costs
-            curves = [_curve(costs, asked, budget) for asked in found.asked.values()]
-            runs = (
-                ScoredRuns(searcher, case.name, curves, _baseline(case.name, case, budget))
-                if curves
-                else None
-            )
-            made = sum(map(len, found.asked.values())) / max(1, len(found.asked))
-            yield Cell(case, searcher, runs, made, found.seconds, found.note)
+    """All searchers on each space; those that take long come last."""
+    wanted = [(one, case) for case in options.cases for one in options.searchers]
+    for searcher, case in sorted(wanted, key=lambda one: one[0] in SLOW):
+        if case.prior or not searcher.endswith(PRIOR):
+            yield measure_cell(options, store, searcher, case)
+
+
+def measure_cell(options: Options, store: RunStore, searcher: str, case: Case) -> Cell:
+    """A searcher on a space, with each seed."""
+    seeds, budget = range(options.seeds), min(options.budget, case.space.count())
+    try:
+        if searcher.startswith("kt:"):
+            found = store.peer_runs(options.tuner, case, searcher, budget, seeds, options.limit)
+        else:
+            found = store.runs(case, searcher, budget, seeds, options.limit)
+    except SkipjackError as error:
+        return Cell(case, searcher, None, note=str(error))
+    curves = [_curve(case.space.costs, asked, budget) for asked in found.asked.values()]
+    if not curves:
+        return Cell(case, searcher, None, note=found.note)
+    runs = ScoredRuns(searcher, case.name, curves, _baseline(case, budget))
+    made = sum(map(len, found.asked.values())) / len(found.asked)
+    return Cell(case, searcher, runs, made, found.seconds, found.note)
 
 
 @cache
-def _baseline(name: str, case: Case, budget: int) -> RandomBaseline:
+def _baseline(case: Case, budget: int) -> RandomBaseline:
     return RandomBaseline(case.space, budget)
 
 

@@ -23,8 +23,6 @@ _CODE = ("core", "models", "search", "learn/replay", "learn/ranker")
 _OPTUNA_CODE = ("search/optuna_samplers.py", "learn/replay/run.py", "learn/replay/space.py")
 _PRIOR_BY_DEFAULT = "model"
 
-Search = Callable[[Case, str, int, Sequence[int]], PeerRuns]
-
 
 def with_priors(searchers: Iterable[str], suffix: str) -> list[str]:
     """The searchers, and those that learn a second time: with recordings of other devices."""
@@ -36,14 +34,19 @@ def with_priors(searchers: Iterable[str], suffix: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def our_runs(case: Case, searcher: str, budget: int, seeds: Sequence[int]) -> PeerRuns:
-    """A searcher of the registry with each seed."""
+def our_runs(case: Case, searcher: str, budget: int, seeds: Sequence[int], limit: int) -> PeerRuns:
+    """A searcher of the registry with each seed, until the limit in seconds of a core."""
     name, _, prior = searcher.partition(" with ")
     trials = [other.trials for other in case.prior] if prior else []
-    begun = time.perf_counter()
-    runs = [run_replay(case.space, name, budget, seed, prior=trials) for seed in seeds]
-    seconds = time.perf_counter() - begun
-    return PeerRuns({run.seed: list(run.asked) for run in runs}, seconds)
+    asked: dict[int, list[int]] = {}
+    begun, ended = time.perf_counter(), time.process_time() + limit
+    note = ""
+    for seed in seeds:
+        if asked and time.process_time() > ended:
+            note = f"timed out after {limit} s of a core with {len(asked)} of {len(seeds)} seeds"
+            break
+        asked[seed] = list(run_replay(case.space, name, budget, seed, prior=trials).asked)
+    return PeerRuns(asked, time.perf_counter() - begun, note)
 
 
 class RunStore:
@@ -53,14 +56,14 @@ class RunStore:
         self._folder = folder
 
     def runs(
-        self, case: Case, searcher: str, budget: int, seeds: Sequence[int], search: Search
+        self, case: Case, searcher: str, budget: int, seeds: Sequence[int], limit: int
     ) -> PeerRuns:
         """Of a searcher of the registry; a note if there is none of that name."""
         if (name := searcher.partition(":")[0].split(" ")[0]) not in names():
             return PeerRuns(note=f"there is no searcher {name}")
         prior = [space.name for space in case.prior] if " with " in searcher else []
-        parts = [case.digest, searcher, _version(name), budget, len(seeds), prior]
-        return self._kept(case, parts, lambda: search(case, searcher, budget, seeds))
+        parts = [case.digest, searcher, _version(name), budget, len(seeds), limit, prior]
+        return self._kept(case, parts, lambda: our_runs(case, searcher, budget, seeds, limit))
 
     def peer_runs(
         self,
@@ -72,7 +75,7 @@ class RunStore:
         limit: int,
     ) -> PeerRuns:
         """Of a strategy of Kernel Tuner."""
-        parts = [case.digest, strategy, tuner.version, _PEER_DIGEST(), budget, len(seeds), limit]
+        parts = [case.digest, strategy, tuner.version, _script_digest(), budget, len(seeds), limit]
         return self._kept(case, parts, lambda: tuner.run(case, strategy, budget, seeds, limit))
 
     def _kept(self, case: Case, parts: Sequence[object], make: Callable[[], PeerRuns]) -> PeerRuns:
@@ -92,7 +95,7 @@ class RunStore:
 
 
 @cache
-def _PEER_DIGEST() -> str:
+def _script_digest() -> str:
     script = Path(__file__).resolve().parent / "peers" / "kernel_tuner_replay.py"
     return hashlib.sha256(script.read_bytes()).hexdigest()[:12]
 

@@ -24,7 +24,7 @@ from skipjack.interop import TuningResults, write_kernel_tuner_cache
 from skipjack.learn.replay import RecordedSpace, load_recording
 from skipjack.learn.trials import read_trials
 
-SYNTHETIC = 8
+SYNTHETIC = 6
 _SEED = 250_001
 _LARGEST, _SMALLEST = 12_000, 1_500
 _LEDGER_CONFIGS = 150

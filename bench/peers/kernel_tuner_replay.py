@@ -38,7 +38,10 @@ from kernel_tuner import interface, tune_kernel, util
 from kernel_tuner.runners import simulation
 from kernel_tuner.searchspace import Searchspace
 
-STUCK = 5.0
+STUCK = 1.5
+_SLOW = {"skopt": 30.0, "bayes_opt": 30.0}
+"""Strategies that fit a model for each evaluation need more."""
+patience = STUCK
 EVALUATED: dict[str, None] = {}
 """The keys of the configs of the running search, in the order of their first evaluations."""
 
@@ -57,7 +60,7 @@ class _Ordered(dict[str, None]):
 
     def add(self, key: str) -> None:
         self[key] = EVALUATED[key] = None
-        signal.setitimer(signal.ITIMER_PROF, STUCK)
+        signal.setitimer(signal.ITIMER_PROF, patience)
 
 
 class _Runner(simulation.SimulationRunner):
@@ -106,7 +109,9 @@ def read_once(cache: dict[str, Any]) -> None:
 
 def search(path: str, cache: dict[str, Any], request: dict[str, Any], seed: int) -> str:
     """Run a strategy once; what it raised, if anything."""
+    global patience
     EVALUATED.clear()
+    patience = _SLOW.get(request["strategy"], STUCK)
     random.seed(seed)
     np.random.seed(seed)
     recorded = cache["recorded"]
@@ -117,7 +122,7 @@ def search(path: str, cache: dict[str, Any], request: dict[str, Any], seed: int)
     def was_recorded(*values: Any) -> bool:
         return values in recorded
 
-    signal.setitimer(signal.ITIMER_PROF, 4 * STUCK)
+    signal.setitimer(signal.ITIMER_PROF, 30 * STUCK)
     try:
         tune_kernel(
             **util.infer_args_from_cache(cache),

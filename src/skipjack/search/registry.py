@@ -50,6 +50,7 @@ _FACTORIES: dict[str, Factory | Search | str] = {
     # ``module:class``, loaded when it is first used.
     "model": "skipjack.search.model:ModelSearch",
     POLICY: "skipjack.learn.policy.searcher:PolicySearch",
+    "optuna": "skipjack.search.optuna_samplers:OptunaSearch",
 }
 
 

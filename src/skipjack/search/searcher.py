@@ -127,11 +127,13 @@ def worsening(old: float, new: float) -> float:
 # Parameters of searchers, given by name or as text: ``genetic:population=30,tournament=5``.
 #
 # They are the arguments of a searcher's class or generator function after the first, each with a
-# default that defines its type. `Bounds` in an annotation limit a number.
+# default that defines its type. `Bounds` in an annotation limit a number. If the first parameter is
+# a text, its name may be left out: ``optuna:tpe,startup=20``.
 
 Value = bool | int | float | str
 
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
+UNNAMED = ""
 _LONGEST = 255
 """The size of the column in a fleet's database."""
 
@@ -148,20 +150,26 @@ Share = Annotated[float, Bounds(0, 1)]
 
 
 def split_text(text: str) -> tuple[str, dict[str, str]]:
-    """A searcher's name, and its parameters as text."""
+    """A searcher's name, and its parameters as text; one without a name has the key `UNNAMED`."""
     name, colon, rest = text.partition(":")
     given: dict[str, str] = {}
-    for part in rest.split(",") if colon else ():
+    for at, part in enumerate(rest.split(",") if colon else ()):
         key, equals, value = (word.strip() for word in part.partition("="))
-        if not key or not equals or not value:
-            raise UsageError(
-                f"searcher {text!r}: write parameters as NAME:PARAMETER=VALUE,PARAMETER=VALUE, "
-                "for example genetic:population=30"
-            )
+        if at == 0 and key and not equals:
+            key, value = UNNAMED, key
+        elif not key or not value:
+            raise _not_written_so(text)
         if key in given:
             raise UsageError(f"searcher {text!r} sets {key} twice; remove one of them")
         given[key] = value
     return name, given
+
+
+def _not_written_so(text: str) -> UsageError:
+    return UsageError(
+        f"searcher {text!r}: write parameters as NAME:PARAMETER=VALUE,PARAMETER=VALUE, "
+        "for example genetic:population=30"
+    )
 
 
 def read_parameters(
@@ -171,7 +179,7 @@ def read_parameters(
     known = {one.name: one.default for one in _after_first(factory) if type(one.default) in _KINDS}
     hints = _hints(factory)
     values = {}
-    for key, value in sorted(given.items()):
+    for key, value in sorted(_named(name, given, known).items()):
         if key not in known:
             takes = f"it takes {', '.join(known) or 'none'}{did_you_mean(key, known)}"
             raise UsageError(f"searcher {name} has no parameter {key!r}; {takes}")
@@ -179,6 +187,21 @@ def read_parameters(
         bounds = [note for note in notes if isinstance(note, Bounds)]
         values[key] = _value(value, type(known[key]), bounds, f"{key} of searcher {name}")
     return {key: value for key, value in values.items() if value != known[key]}
+
+
+def _named(
+    name: str, given: Mapping[str, object], known: Mapping[str, Value]
+) -> Mapping[str, object]:
+    """The given parameters, all by name: one without a name is the first, if that is a text."""
+    if UNNAMED not in given:
+        return given
+    value = given[UNNAMED]
+    first = next(iter(known), "")
+    if not isinstance(known.get(first), str):
+        raise _not_written_so(f"{name}:{value}")
+    if first in given:
+        raise UsageError(f"searcher {name} sets {first} twice: to {value} and to {given[first]}")
+    return {first: value, **{key: one for key, one in given.items() if key != UNNAMED}}
 
 
 def spelled(name: str, values: Mapping[str, Value]) -> str:

@@ -47,7 +47,7 @@ SearcherOption = Annotated[
     str,
     typer.Option(
         help="Search algorithm: auto, exhaustive, random, hill_climbing, simulated_annealing, "
-        "genetic, model, policy or a plug-in's; genetic:population=30 sets a parameter."
+        "genetic, model, policy, optuna:tpe or a plug-in's; genetic:population=30 sets a parameter."
     ),
 ]
 ShapesOption = Annotated[
