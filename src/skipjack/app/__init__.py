@@ -44,6 +44,17 @@ if TYPE_CHECKING:
         promotions,
         undo_promotions,
     )
+    from skipjack.app.replays import (
+        LedgerChoice,
+        RecordingExport,
+        RecordingReplay,
+        ReplayObserver,
+        ReplayRequest,
+        ReplayResult,
+        export_t4,
+        replay,
+        split_searchers,
+    )
     from skipjack.app.runs import (
         RunEvent,
         RunObserver,
@@ -98,6 +109,7 @@ __all__ = [
     "JobState",
     "LearnRequest",
     "LearnedModel",
+    "LedgerChoice",
     "MergeRule",
     "NotApplicable",
     "Notice",
@@ -110,6 +122,11 @@ __all__ = [
     "Promotion",
     "PromotionRequest",
     "QueuedRun",
+    "RecordingExport",
+    "RecordingReplay",
+    "ReplayObserver",
+    "ReplayRequest",
+    "ReplayResult",
     "RunEvent",
     "RunObserver",
     "RunOptions",
@@ -129,6 +146,7 @@ __all__ = [
     "compare",
     "configured",
     "export",
+    "export_t4",
     "find",
     "forecast",
     "known_entries",
@@ -136,7 +154,9 @@ __all__ = [
     "learn_rankers",
     "promote",
     "promotions",
+    "replay",
     "run",
+    "split_searchers",
     "status",
     "submit_run",
     "sweep",
@@ -161,6 +181,10 @@ __getattr__, __dir__ = lazy(
         "release": (
             "CompareRequest GatedComparison PromoteRequest PromoteResult compare promote "
             "promotions undo_promotions"
+        ),
+        "replays": (
+            "LedgerChoice RecordingExport RecordingReplay ReplayObserver ReplayRequest "
+            "ReplayResult export_t4 replay split_searchers"
         ),
         "runs": "RunEvent RunObserver RunOptions RunPhase RunResult RunWarning run",
         "slurm_runs": "QueuedRun SlurmOptions submit_run",

@@ -16,13 +16,15 @@ from skipjack.cli.arguments import (
     PluginOption,
     UnitsOption,
     Work,
+    check_outputs,
     device_of,
     examples,
     in_two_steps,
 )
+from skipjack.cli.replay import DeviceChoice, ProblemChoice, SolverChoice
 
 if TYPE_CHECKING:
-    from skipjack.app import ExportOptions
+    from skipjack.app import ExportOptions, LedgerChoice
     from skipjack.fleet.release.formats import Alias
 
 app = typer.Typer(
@@ -31,6 +33,7 @@ app = typer.Typer(
         "skipjack export find-db -l resnet -o out/ --format miopen",
         "skipjack export perf-db -l resnet -o out/ --format miopen --sqlite",
         "skipjack export kernel-db -l gpu -o sm_90_132.skk",
+        "skipjack export t4 --problem matmul:512x512x512:f32 --solver packed -o packed.json.gz",
     ),
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -252,6 +255,47 @@ def kernel_db(
         replace,
     )
     return functools.partial(_export, options, plugin, json)
+
+
+@app.command(
+    "t4",
+    epilog=examples(
+        "skipjack export t4 --problem matmul:512x512x512:f32 --solver packed -o packed.json.gz",
+        "skipjack export t4 team/ledger.sqlite --problem matmul:512x512x512:f32 "
+        "--solver packed --device znver4/avx512/2 -o packed.json",
+        "skipjack export t4 cache_of_kernel_tuner.json -o convolution_T4.json.gz",
+    ),
+)
+@in_two_steps
+def t4(
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="The file to write; .gz at its end compresses it."),
+    ],
+    recording: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A ledger, a user directory, or a cache file of Kernel Tuner (your own ledger)."
+        ),
+    ] = None,
+    problem: ProblemChoice = None,
+    solver: SolverChoice = None,
+    device: DeviceChoice = None,
+    json: JsonOption = False,
+) -> Work:
+    """Write all trials of a problem and solver in T4, the JSON format that autotuners share."""
+    from skipjack.app import LedgerChoice
+
+    choice = LedgerChoice(problem, solver, device)
+    return functools.partial(_export_t4, recording, output, choice, json)
+
+
+def _export_t4(recording: Path | None, output: Path, choice: LedgerChoice, json: bool) -> None:
+    from skipjack.app import export_t4
+    from skipjack.report import render_t4_export
+
+    check_outputs(output)
+    render_t4_export(export_t4(recording, output, choice), json)
 
 
 def _aliases(texts: list[str] | None) -> tuple[Alias, ...]:

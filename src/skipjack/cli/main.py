@@ -25,6 +25,7 @@ from skipjack.cli import (
     machine,
     plans,
     release,
+    replay,
     sweep,
     tune,
 )
@@ -70,6 +71,7 @@ class _Task(StrEnum):
     PROGRAMS = "Run programs with tuned kernels"
     KNOWN = "See, share and export results"
     MACHINE = "Inspect this machine"
+    LEARN = "Learn from results"
     FLEET = "Tune with many machines"
     RELEASE = "Release results of a fleet"
 
@@ -99,6 +101,7 @@ _group(_Task.KNOWN, "learn", learn.app)
 _group(_Task.KNOWN, "export", export.app)
 _command(_Task.KNOWN, "convert-db", databases.convert_db, databases.CONVERT_EXAMPLES)
 _command(_Task.KNOWN, "check-db", databases.check_db, databases.CHECK_EXAMPLES)
+_command(_Task.LEARN, "replay", replay.replay, replay.REPLAY_EXAMPLES)
 _command(_Task.MACHINE, "device", machine.device, machine.DEVICE_EXAMPLES)
 _command(_Task.MACHINE, "doctor", machine.doctor, machine.DOCTOR_EXAMPLES)
 _command(_Task.MACHINE, "limits", machine.limits, machine.LIMITS_EXAMPLES)

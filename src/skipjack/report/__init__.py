@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from skipjack.report.ledger import print_problem, problem_records
     from skipjack.report.numbers import rate_text
     from skipjack.report.program import render_program_result
+    from skipjack.report.replay import (
+        render_replay,
+        render_t4_export,
+        replay_progress,
+        write_replay_csv,
+    )
     from skipjack.report.screen import (
         TableColumn,
         envelope,
@@ -43,9 +49,13 @@ __all__ = [
     "problem_records",
     "rate_text",
     "render_program_result",
+    "render_replay",
+    "render_t4_export",
+    "replay_progress",
     "say",
     "use_plain_characters",
     "warn",
+    "write_replay_csv",
 ]
 
 __getattr__, __dir__ = lazy(
@@ -59,6 +69,7 @@ __getattr__, __dir__ = lazy(
         "ledger": "print_problem problem_records",
         "numbers": "rate_text",
         "program": "render_program_result",
+        "replay": "render_replay render_t4_export replay_progress write_replay_csv",
         "screen": "TableColumn envelope out print_fields print_json print_rows say warn",
     },
 )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         SearcherOption,
         ShapesOption,
         UnitsOption,
+        check_outputs,
         device_name,
         device_of,
         examples,
@@ -54,6 +55,7 @@ __all__ = [
     "ShapesOption",
     "UnitsOption",
     "Work",
+    "check_outputs",
     "complaint_text",
     "device_name",
     "device_of",
@@ -71,7 +73,8 @@ __getattr__, __dir__ = lazy(
         "options": (
             "ArchOption DeviceOption DirectionOption DtypeOption JsonOption LabelOption "
             "LayoutOption PlotsOption PluginOption ProblemArgument RequiredLabel SearcherOption "
-            "ShapesOption UnitsOption device_name device_of examples state_of the_store"
+            "ShapesOption UnitsOption check_outputs device_name device_of examples state_of "
+            "the_store"
         ),
         "parser": (
             "BadRequest CommandList Work complaint_text first_step_of in_two_steps keep_defaults"

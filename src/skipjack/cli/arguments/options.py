@@ -75,6 +75,20 @@ def device_name(text: str | None) -> str | None:
     return name_of(text)
 
 
+def check_outputs(*files: Path | None, folder: Path | None = None) -> None:
+    """`StorageError` if results cannot be written, raised before hours of work."""
+    from skipjack.errors import StorageError
+    from skipjack.storage import can_create_in, output_directory
+
+    if folder is not None:
+        output_directory(folder)
+    for path in files:
+        if path is not None and not can_create_in(path.parent):
+            raise StorageError(f"cannot write {path}: no file can be created in {path.parent}")
+        if path is not None and path.is_dir():
+            raise StorageError(f"cannot write {path}: it is a directory; name a file")
+
+
 # Options that commands of the fleet share, and access to its store.
 
 LabelOption = Annotated[

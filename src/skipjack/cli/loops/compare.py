@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skipjack.cli.arguments import JsonOption, PluginOption, examples
+from skipjack.cli.arguments import JsonOption, PluginOption, check_outputs, examples
 from skipjack.cli.loops.evaluate import PolicyOption, evaluation_problems, policy_to_evaluate
-from skipjack.cli.loops.options import check_outputs
 from skipjack.reading import numbered
 
 if TYPE_CHECKING:

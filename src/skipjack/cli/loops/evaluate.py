@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skipjack.cli.arguments import JsonOption, PluginOption, examples
+from skipjack.cli.arguments import JsonOption, PluginOption, check_outputs, examples
 from skipjack.cli.loops.options import (
     ThreadsOption,
     UnusedTrainerOption,
-    check_outputs,
     warn_of_unused,
 )
 from skipjack.cli.loops.search import DebugOption, draw, open_source, run_all

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -80,20 +79,6 @@ def rating(
         ]
     finally:
         close_rates(rates)
-
-
-def check_outputs(*files: Path | None, folder: Path | None = None) -> None:
-    """`StorageError` if results cannot be written, raised before hours of work."""
-    from skipjack.errors import StorageError
-    from skipjack.storage import can_create_in, output_directory
-
-    if folder is not None:
-        output_directory(folder)
-    for path in files:
-        if path is not None and not can_create_in(path.parent):
-            raise StorageError(f"cannot write {path}: no file can be created in {path.parent}")
-        if path is not None and path.is_dir():
-            raise StorageError(f"cannot write {path}: it is a directory; name a file")
 
 
 # Options of LoopTune's programs that are accepted, though they are not needed.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from skipjack.cli.arguments import JsonOption, PluginOption, examples
-from skipjack.cli.loops.options import PresetOption, ThreadsOption, check_outputs, chosen_preset
+from skipjack.cli.arguments import JsonOption, PluginOption, check_outputs, examples
+from skipjack.cli.loops.options import PresetOption, ThreadsOption, chosen_preset
 
 if TYPE_CHECKING:
     from skipjack.core import Device, Problem

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
+    from skipjack.learn.replay.parallel import ReplayTask, run_replays
     from skipjack.learn.replay.run import SEEDS_OF_PRIOR, ReplayRun, run_replay
     from skipjack.learn.replay.score import (
         WITHIN,
@@ -30,6 +31,7 @@ __all__ = [
     "RandomBaseline",
     "RecordedSpace",
     "ReplayRun",
+    "ReplayTask",
     "ScoredRuns",
     "SearcherScore",
     "area",
@@ -38,12 +40,14 @@ __all__ = [
     "log_ratios",
     "performance_score",
     "run_replay",
+    "run_replays",
     "summarize_recordings",
 ]
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "parallel": "ReplayTask run_replays",
         "run": "SEEDS_OF_PRIOR ReplayRun run_replay",
         "score": "RandomBaseline WITHIN area evaluations_until log_ratios performance_score",
         "sources": "load_recording",

@@ -28,12 +28,12 @@ def load_recording(
     solver: str | None = None,
     device: str | None = None,
 ) -> RecordedSpace:
-    """A recorded space from a file of any kind.
+    """A recorded space from a file of any kind, or from the ledger of a user directory.
 
     A ledger has many: the problem's key, the solver and the device's class say which one; what is
     not needed to choose may be left out.
     """
-    if is_ledger(path):
+    if path.is_dir() or is_ledger(path):
         return _from_ledger(path, problem, solver, device)
     if problem or solver or device:
         raise UsageError(
