@@ -50,7 +50,10 @@ OURS = ("model", "genetic", "hill_climbing", "simulated_annealing", "random")
 OPTUNA = ("optuna:tpe", "optuna:gp", "optuna:cmaes")
 PRIOR = " with prior"
 """After a searcher's name: it gets the recordings of other devices."""
-SLOW = {"kt:skopt", "kt:bayes_opt", "kt:basinhopping", "optuna:gp"}
+SLOW = {
+    *("kt:skopt", "kt:bayes_opt", "kt:basinhopping", "optuna:gp"),
+    *("kt:pyatf_strategies=pattern_search", "kt:pyatf_strategies=torczon"),  # repeat themselves
+}
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,16 @@ from skipjack.json_formats import FORMATS
 
 Skipjack = Callable[..., subprocess.CompletedProcess[str]]
 ROOT = Path(package.__file__).parent
+RECORDING = {
+    "results": [
+        {
+            "configuration": {"tile": tile},
+            "invalidity": "correct",
+            "measurements": [{"name": "time", "value": tile, "unit": "ms"}],
+        }
+        for tile in (1, 2, 4)
+    ]
+}
 FIND_DB = (
     "128-28-28-3x3-256-28-28-64-1x1-1x1-1x1-0-NCHW-FP32-F="
     "miopenConvolutionFwdAlgoGEMM:Gemm,1.5,0,MIOpenGEMM,0_1\n"
@@ -89,6 +99,8 @@ STORIES = {
         plan show plan.yaml
         plan run plan.yaml --dry-run
         plan run plan.yaml
+        export t4 recording.json -o recording_T4.json.gz
+        replay recording_T4.json.gz --searchers random --seeds 2
         sweep knobs.json --dry-run
         sweep knobs.json --run-cmd true --result exit --confirm 0
         limits
@@ -153,6 +165,7 @@ def test_every_line_of_json_has_a_format(
     (tmp_path / "knobs.json").write_text('{"batch": [1, 2]}')
     (tmp_path / "plan.yaml").write_text("steps:\n  - store info\n")
     (tmp_path / "gfx90878.HIP.fdb.txt").write_text(FIND_DB)
+    (tmp_path / "recording.json").write_text(json.dumps(RECORDING))
     (tmp_path / "shipped").mkdir()
     for words in lines_of(story):
         done = skipjack(*words, "--json", cwd=tmp_path)

@@ -148,7 +148,7 @@ def test_a_study_of_a_ledger_is_replayed_and_exported(ledger: Path, tmp_path: Pa
     words = (ledger, "--searchers", "random", *FEW)
     with pytest.raises(UsageError, match=f"has 2 recorded spaces; choose one:(.|\n)*'{PROBLEM}'"):
         run("replay", *words)
-    (line,) = lines_of(*words, "--problem", PROBLEM)
+    (line,) = lines_of(*words, "--problem", "matmul:64x64x64")
     assert line["recording"] == f"{PROBLEM} {SOLVER}"
     assert line["configs"] == 556
     file = tmp_path / "packed_T4.json.gz"

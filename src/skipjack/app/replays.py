@@ -11,7 +11,7 @@ from pathlib import Path
 
 from skipjack.app.configuration import configured
 from skipjack.core import Trial
-from skipjack.errors import UsageError
+from skipjack.errors import SkipjackError, UsageError
 from skipjack.interop import TuningResults, write_t4
 from skipjack.interrupt import Interrupt
 from skipjack.learn.replay import (
@@ -27,6 +27,7 @@ from skipjack.learn.replay import (
     summarize_recordings,
 )
 from skipjack.learn.trials import is_ledger
+from skipjack.operations import parse
 from skipjack.search import SearchContext, check_name, create
 from skipjack.settings import Settings
 
@@ -39,8 +40,17 @@ class LedgerChoice:
     """Which recorded space of a ledger is meant; what is not needed to choose may be None."""
 
     problem: str | None = None
+    """A key; what it leaves out has its default, as in ``matmul:64x64x64``."""
     solver: str | None = None
     device: str | None = None
+
+    @property
+    def key(self) -> str | None:
+        """The key in full; as it is if it is not of an operation, as those of sweeps."""
+        try:
+            return None if self.problem is None else parse(self.problem).key
+        except SkipjackError:
+            return self.problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +171,7 @@ def _has_many(path: Path) -> bool:
 
 
 def _load(path: Path, choice: LedgerChoice) -> RecordedSpace:
-    space = load_recording(path, problem=choice.problem, solver=choice.solver, device=choice.device)
+    space = load_recording(path, problem=choice.key, solver=choice.solver, device=choice.device)
     if isinf(space.optimum):
         raise UsageError(f"every config of {path.name} failed: there is nothing to find in it")
     return space
@@ -227,11 +237,11 @@ def export_t4(
     path = source or configured(settings).user_dir
     if output.is_dir():
         raise UsageError(f"{output} is a directory; name a file, such as matmul.json.gz")
-    space = load_recording(path, problem=choice.problem, solver=choice.solver, device=choice.device)
+    space = load_recording(path, problem=choice.key, solver=choice.solver, device=choice.device)
     metadata = {
         name: value
         for name, value in (
-            ("problem", choice.problem),
+            ("problem", choice.key),
             ("solver", choice.solver),
             ("device", choice.device),
         )

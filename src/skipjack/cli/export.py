@@ -261,8 +261,7 @@ def kernel_db(
     "t4",
     epilog=examples(
         "skipjack export t4 --problem matmul:512x512x512:f32 --solver packed -o packed.json.gz",
-        "skipjack export t4 team/ledger.sqlite --problem matmul:512x512x512:f32 "
-        "--solver packed --device znver4/avx512/2 -o packed.json",
+        "skipjack export t4 team/ledger.sqlite --problem matmul:512x512x512:f32 -o packed.json",
         "skipjack export t4 cache_of_kernel_tuner.json -o convolution_T4.json.gz",
     ),
 )
