@@ -22,7 +22,7 @@ COMMANDS = (
     *("tune", "find", "device", "doctor", "limits", "bank", "ledger"),
     *("bank list", "bank show", "bank why", "bank rebuild", "bank merge"),
     *("bank remove", "ledger show", "ledger summary", "ledger merge", "ledger gc"),
-    *("loops", "loops dataset", "loops show", "loops play"),
+    *("loops", "loops dataset", "loops show", "loops play", "replay", "export t4"),
 )
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 QUICK = ("--budget", "3")
