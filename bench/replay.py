@@ -7,8 +7,9 @@
     python bench/replay.py --data DIR --quick          # 5 seeds, ours and Kernel Tuner's fast ones
     python bench/replay.py --data DIR --ledgers USER_DIR USER_DIR --env DIR
 
-``--data`` is a folder of T4 files, ``--ledgers`` are user directories with recorded trials, and
-synthetic spaces are drawn by a seed. All searchers have the same budget of unique evaluations and
+``--data`` are folders of T4 files (``skipjack export t4`` makes them of a ledger's studies, too),
+``--ledgers`` are user directories whose largest spaces are taken, and synthetic spaces are drawn by
+a seed. All searchers have the same budget of unique evaluations and
 the same number of seeds; a config that fails costs an evaluation. Kernel Tuner runs in its own
 simulation mode (`peers/kernel_tuner_replay.py`), in an environment that is made if ``--env`` is not
 there. A strategy that needs more than ``--limit`` seconds of a core for all seeds of a space is
@@ -73,7 +74,7 @@ class Options:
 def read_options(argv: Sequence[str] | None) -> Options:
     """Read the command line, and the spaces."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, help="a folder of T4 files")
+    parser.add_argument("--data", type=Path, nargs="*", default=[], help="folders of T4 files")
     parser.add_argument("--ledgers", type=Path, nargs="*", default=[], help="user directories")
     parser.add_argument("--searchers", default="", help="names, or ours, optuna and kt")
     parser.add_argument("--spaces", default="", help="kinds of spaces, or parts of their names")
@@ -84,8 +85,7 @@ def read_options(argv: Sequence[str] | None) -> Options:
     parser.add_argument("--quick", action="store_true", help="5 seeds, without slow peers")
     parser.add_argument("-o", "--output", type=Path, default=RESULTS / "replay.json")
     args = parser.parse_args(argv)
-    cases = t4_cases(args.data) if args.data else []
-    cases += ledger_cases(args.ledgers) + synthetic_cases()
+    cases = [*t4_cases(args.data), *ledger_cases(args.ledgers), *synthetic_cases()]
     words = [word for word in args.spaces.split(",") if word]
     chosen = [
         one for one in cases if not words or any(w in (one.kind, *_parts(one, w)) for w in words)
@@ -96,7 +96,7 @@ def read_options(argv: Sequence[str] | None) -> Options:
     searchers = [one for name in names for one in groups.get(name, [name])]
     if args.quick:
         searchers = [one for one in searchers if one not in SLOW]
-    complete = not (args.quick or args.searchers or words) and args.data is not None
+    complete = not (args.quick or args.searchers or words) and bool(args.data)
     return Options(
         *(tuple(chosen), tuple(with_priors(searchers, PRIOR)), tuner, args.budget),
         *(min(args.seeds, 5) if args.quick else args.seeds, args.limit),

@@ -76,9 +76,10 @@ class Case:
         write_kernel_tuner_cache(path, TuningResults(tuple(trials)))
 
 
-def t4_cases(folder: Path) -> list[Case]:
-    """The files of a folder; those of the same parameters are each other's prior."""
-    files = sorted(path for path in folder.iterdir() if path.name.endswith((".json", ".json.gz")))
+def t4_cases(folders: Sequence[Path]) -> list[Case]:
+    """The files of folders; those of the same program are each other's prior."""
+    found = (path for folder in folders for path in sorted(folder.iterdir()))
+    files = [path for path in found if path.name.endswith((".json", ".json.gz"))]
     spaces = [load_recording(path) for path in files]
     return [Case(one.name, "t4", one, tuple(_relatives(one, spaces))) for one in spaces]
 
