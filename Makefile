@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo demo-loadgen test test-long tests-quick tests-all autotune lint clean
 .PHONY: bench-cpu bench-small bench-lookup bench-regret bench-matmul bench-vector bench-conv bench-sweep bench-fleet bench-gpu bench-loops bench-torch
-.PHONY: system-bank tvm
+.PHONY: bench-replay system-bank tvm
 
 demo: $(STAMP)
 	$(BIN)/skipjack tune matmul:192x192x192 matmul:1024x1024x1024 matmul:16x4096x4096 \
@@ -116,6 +116,11 @@ bench-conv: $(STAMP) $(TORCH)
 bench-sweep: $(STAMP) $(LOADGEN)
 	$(BIN)/python bench/sweep.py $(BENCH_ARGS)
 	$(BIN)/python bench/sweep_overhead.py $(BENCH_ARGS)
+
+# Searchers, Optuna's samplers and Kernel Tuner's strategies on recorded spaces, about an hour on one
+# core; one that was interrupted goes on where it was. T4_DIR has the files, as of benchmark_hub.
+bench-replay: $(STAMP)
+	$(BIN)/python bench/replay.py --data $(T4_DIR) $(BENCH_ARGS)
 
 # About 10 minutes: stores beside Celery with Redis, the cost of Ray, a second evaluator, 1,000 devices.
 bench-fleet: $(STAMP) $(FLEET)

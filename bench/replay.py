@@ -90,9 +90,9 @@ def read_options(argv: Sequence[str] | None) -> Options:
     chosen = [
         one for one in cases if not words or any(w in (one.kind, *_parts(one, w)) for w in words)
     ]
-    tuner = KernelTuner(args.env)
-    groups = {"ours": OURS, "optuna": OPTUNA, "kt": tuner.searchers()}
     names = [word.strip() for word in (args.searchers or "ours,optuna,kt").split(",")]
+    tuner = KernelTuner(args.env if any(name.startswith("kt") for name in names) else None)
+    groups = {"ours": OURS, "optuna": OPTUNA, "kt": tuner.searchers()}
     searchers = [one for name in names for one in groups.get(name, [name])]
     if args.quick:
         searchers = [one for one in searchers if one not in SLOW]

@@ -37,10 +37,13 @@ class PeerRuns:
 class KernelTuner:
     """Its strategies by name, such as ``kt:pso``."""
 
-    def __init__(self, folder: Path = ENVIRONMENT) -> None:
-        self._python = folder / "bin" / "python"
+    def __init__(self, folder: Path | None = ENVIRONMENT) -> None:
+        """None if it does not take part."""
         self.version, self.names = "", list[str]()
         self.absent = ""
+        if folder is None:
+            return
+        self._python = folder / "bin" / "python"
         try:
             if not self._python.exists():
                 _install(folder)

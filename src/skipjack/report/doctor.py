@@ -33,6 +33,7 @@ Level = Literal["good", "note", "bad"]
 _STYLES = {"good": "green", "note": "yellow", "bad": "red"}
 _OPTIONAL = {
     "mkl": "a second library to compare with: pip install 'skipjack[mkl]'",
+    "optuna": "adds its samplers as searchers: pip install 'skipjack[optuna]'",
     "torch": "adds oneDNN's convolutions as solvers: pip install 'skipjack[torch]'",
     "triton": "needed to build GPU kernels: pip install 'skipjack[triton]'",
 }
