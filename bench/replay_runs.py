@@ -7,7 +7,6 @@ import importlib.metadata
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
@@ -50,7 +49,7 @@ def our_runs(case: Case, searcher: str, budget: int, seeds: Sequence[int], limit
 
 
 class RunStore:
-    """A file for each space, searcher, version of its code, budget and number of seeds."""
+    """A file for each space, searcher, version of its code, and budget, with the runs by seed."""
 
     def __init__(self, folder: Path = _FOLDER) -> None:
         self._folder = folder
@@ -62,8 +61,10 @@ class RunStore:
         if (name := searcher.partition(":")[0].split(" ")[0]) not in names():
             return PeerRuns(note=f"there is no searcher {name}")
         prior = [space.name for space in case.prior] if " with " in searcher else []
-        parts = [case.digest, searcher, _version(name), budget, len(seeds), limit, prior]
-        return self._kept(case, parts, lambda: our_runs(case, searcher, budget, seeds, limit))
+        parts = [case.digest, searcher, _version(name), budget, prior]
+        return self._kept(
+            parts, seeds, limit, lambda new: our_runs(case, searcher, budget, new, limit)
+        )
 
     def peer_runs(
         self,
@@ -75,23 +76,37 @@ class RunStore:
         limit: int,
     ) -> PeerRuns:
         """Of a strategy of Kernel Tuner."""
-        parts = [case.digest, strategy, tuner.version, _script_digest(), budget, len(seeds), limit]
-        return self._kept(case, parts, lambda: tuner.run(case, strategy, budget, seeds, limit))
+        parts = [case.digest, strategy, tuner.version, _script_digest(), budget]
+        return self._kept(
+            parts, seeds, limit, lambda new: tuner.run(case, strategy, budget, new, limit)
+        )
 
-    def _kept(self, case: Case, parts: Sequence[object], make: Callable[[], PeerRuns]) -> PeerRuns:
+    def _kept(
+        self,
+        parts: Sequence[object],
+        seeds: Sequence[int],
+        limit: int,
+        make: Callable[[Sequence[int]], PeerRuns],
+    ) -> PeerRuns:
+        """The runs with these seeds; those that are not kept are made now."""
         digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
-        path = self._folder / case.digest / f"{digest}.json"
+        path = self._folder / str(parts[0]) / f"{digest}.json"
+        asked: dict[int, list[int]] = {}
+        seconds, note, spent = 0.0, "", 0
         if path.is_file():
             kept = json.loads(path.read_text(encoding="utf-8"))
             asked = {int(seed): found for seed, found in kept["asked"].items()}
-            return PeerRuns(asked, kept["seconds"], kept["note"])
-        made = make()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"of": [case.name, *map(str, parts)], **asdict(made)})
-        unfinished = path.with_suffix(".new")
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(path)
-        return made
+            seconds, note, spent = kept["seconds"], kept["note"], kept["limit"]
+        missing = [seed for seed in seeds if seed not in asked]
+        if missing and not (note and spent >= limit):
+            made = make(missing)
+            asked, seconds, note = asked | made.asked, seconds + made.seconds, made.note
+            fields = {"of": parts, "asked": asked, "seconds": seconds, "note": note, "limit": limit}
+            path.parent.mkdir(parents=True, exist_ok=True)
+            unfinished = path.with_suffix(".new")
+            unfinished.write_text(json.dumps(fields), encoding="utf-8")
+            unfinished.replace(path)
+        return PeerRuns({seed: asked[seed] for seed in seeds if seed in asked}, seconds, note)
 
 
 @cache
