@@ -9,17 +9,20 @@
 
 ``--data`` are folders of T4 files (``skipjack export t4`` makes them of a ledger's studies, too),
 ``--ledgers`` are user directories whose largest spaces are taken, and synthetic spaces are drawn by
-a seed. All searchers have the same budget of unique evaluations and
-the same number of seeds; a config that fails costs an evaluation. Kernel Tuner runs in its own
-simulation mode (`peers/kernel_tuner_replay.py`), in an environment that is made if ``--env`` is not
-there. A strategy that needs more than ``--limit`` seconds of a core for all seeds of a space is
-ended; the seeds that it had are counted.
+a seed. All searchers have the same budget of unique evaluations and the same number of seeds; a
+config that fails costs an evaluation. Kernel Tuner runs in its own simulation mode
+(`peers/kernel_tuner_replay.py`), in an environment that is made if ``--env`` is not there. What
+needs more than ``--limit`` seconds of a core for all seeds of a space is ended; the seeds that it
+had are counted.
 
-All runs are kept under `bench/.cache/replay` by what they depend on (the space, the searcher's
-code, the budget), so that a run which was interrupted goes on, and peers run once. The figures are
-those of `skipjack.learn.replay`: the area under the curve of log(best so far / optimum), divided by
-that of random search, which is computed exactly. Means over spaces are geometric; intervals are of
-a bootstrap over seeds. ``bench/results/replay.json`` is written by a complete run only.
+All runs are kept under ``--cache`` (`bench/.cache/replay`) by what they depend on: the space, the
+searcher's code, the budget and the seed. So a run that was interrupted goes on, peers run once, and
+several processes may share the work by ``--spaces`` and ``--searchers``.
+
+The figures are those of `skipjack.learn.replay`: the area under the curve of log(best so far /
+optimum), divided by that of random search, which is computed exactly. Means over spaces are
+geometric; intervals are of a bootstrap over seeds. ``bench/results/replay.json`` is written by a
+complete run only.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ from typing import Any
 
 from machine import RESULTS, now, versions, write_result
 from replay_kernel_tuner import ENVIRONMENT, KernelTuner
-from replay_runs import RunStore, with_priors
+from replay_runs import RUNS, RunStore, with_priors
 from replay_spaces import Case, ledger_cases, synthetic_cases, t4_cases
 from skipjack.errors import SkipjackError
 from skipjack.learn.replay import (
@@ -67,6 +70,7 @@ class Options:
     budget: int
     seeds: int
     limit: int
+    store: RunStore
     output: Path | None
     """None unless the run is complete."""
 
@@ -82,6 +86,7 @@ def read_options(argv: Sequence[str] | None) -> Options:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--limit", type=int, default=120, help="seconds for a strategy and space")
     parser.add_argument("--env", type=Path, default=ENVIRONMENT, help="Kernel Tuner's")
+    parser.add_argument("--cache", type=Path, default=RUNS, help="where runs are kept")
     parser.add_argument("--quick", action="store_true", help="5 seeds, without slow peers")
     parser.add_argument("-o", "--output", type=Path, default=RESULTS / "replay.json")
     args = parser.parse_args(argv)
@@ -100,6 +105,7 @@ def read_options(argv: Sequence[str] | None) -> Options:
     return Options(
         *(tuple(chosen), tuple(with_priors(searchers, PRIOR)), tuner, args.budget),
         *(min(args.seeds, 5) if args.quick else args.seeds, args.limit),
+        RunStore(args.cache),
         args.output if complete else None,
     )
 
@@ -121,17 +127,18 @@ class Cell:
     note: str = ""
 
 
-def measure(options: Options, store: RunStore) -> Iterator[Cell]:
+def measure(options: Options) -> Iterator[Cell]:
     """All searchers on each space; those that take long come last."""
     wanted = [(one, case) for case in options.cases for one in options.searchers]
     for searcher, case in sorted(wanted, key=lambda one: one[0] in SLOW):
         if case.prior or not searcher.endswith(PRIOR):
-            yield measure_cell(options, store, searcher, case)
+            yield measure_cell(options, searcher, case)
 
 
-def measure_cell(options: Options, store: RunStore, searcher: str, case: Case) -> Cell:
+def measure_cell(options: Options, searcher: str, case: Case) -> Cell:
     """A searcher on a space, with each seed."""
     seeds, budget = range(options.seeds), min(options.budget, case.space.count())
+    store = options.store
     try:
         if searcher.startswith("kt:"):
             found = store.peer_runs(options.tuner, case, searcher, budget, seeds, options.limit)
@@ -167,7 +174,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if options.tuner.absent:
         print(options.tuner.absent)
     cells: list[Cell] = []
-    for cell in measure(options, RunStore()):
+    for cell in measure(options):
         cells.append(cell)
         said = (
             f"relative area {cell.runs.areas.mean() / cell.runs.expected:.3f}" if cell.runs else ""

@@ -17,7 +17,7 @@ from replay_spaces import Case
 from skipjack.learn.replay import run_replay
 from skipjack.search import names
 
-_FOLDER = CACHE / "replay"
+RUNS = CACHE / "replay"
 _CODE = ("core", "models", "search", "learn/replay", "learn/ranker")
 _OPTUNA_CODE = ("search/optuna_samplers.py", "learn/replay/run.py", "learn/replay/space.py")
 _PRIOR_BY_DEFAULT = "model"
@@ -51,7 +51,7 @@ def our_runs(case: Case, searcher: str, budget: int, seeds: Sequence[int], limit
 class RunStore:
     """A file for each space, searcher, version of its code, and budget, with the runs by seed."""
 
-    def __init__(self, folder: Path = _FOLDER) -> None:
+    def __init__(self, folder: Path = RUNS) -> None:
         self._folder = folder
 
     def runs(

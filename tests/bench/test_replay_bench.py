@@ -50,12 +50,14 @@ def test_texts_become_ranks_for_kernel_tuner(tmp_path: Path) -> None:
 
 
 def test_runs_are_made_once_and_compared(tmp_path: Path) -> None:
-    options = Options((case(),), ("random", "nobody"), KernelTuner(None), 10, 3, 60, None)
-    cells = list(measure(options, RunStore(tmp_path)))
+    options = Options(
+        (case(),), ("random", "nobody"), KernelTuner(None), 10, 3, 60, RunStore(tmp_path), None
+    )
+    cells = list(measure(options))
     assert [cell.note for cell in cells] == ["", "there is no searcher nobody"]
     (kept,) = tmp_path.rglob("*.json")
     before = kept.read_bytes()
-    again = list(measure(options, RunStore(tmp_path)))
+    again = list(measure(options))
     assert kept.read_bytes() == before
     assert [cell.evaluations for cell in again] == [10.0, 0.0]
     assert "| random | 1 | 3 |" in report(again, summaries(again))
