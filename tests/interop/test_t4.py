@@ -158,6 +158,7 @@ def test_a_cache_file_of_kernel_tuner_keeps_configs_values_and_failures(tmp_path
     ]
     document = json.loads(path.read_text())
     assert document["tune_params_keys"] == ["tile", "order", "pack"]
+    assert document["tune_params"]["tile"] == sorted({trial.config["tile"] for trial in TRIALS})
     assert document["cache"]["64,kn,False"]["__error__"] == "CompilationFailedConfig"
 
 

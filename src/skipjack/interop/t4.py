@@ -11,7 +11,7 @@ import gzip
 import json
 import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,7 @@ def write_kernel_tuner_cache(path: Path, results: TuningResults) -> None:
     """Write a cache file for Kernel Tuner's simulation mode.
 
     Its kernel is called ``replay``, its problem size is 1 and its parameters are in the order of
-    the first config.
+    the first config. Values are in order, as its strategies take adjacent ones for similar ones.
     """
     names = list(results.trials[0].config) if results.trials else []
     values: dict[str, dict[Any, None]] = {name: {} for name in names}
@@ -106,7 +106,7 @@ def write_kernel_tuner_cache(path: Path, results: TuningResults) -> None:
         "kernel_name": "replay",
         "problem_size": [1, 1, 1],
         "tune_params_keys": names,
-        "tune_params": {name: list(found) for name, found in values.items()},
+        "tune_params": {name: _in_order(found) for name, found in values.items()},
         "objective": results.objective,
         "cache": cache,
     }
@@ -238,6 +238,12 @@ def _read_cache(text: str, where: str) -> TuningResults:
         trials.append(_measured(config, value, objective))
     _check_configs(trials, where, "cache")
     return TuningResults(tuple(trials), objective, "ms" if objective == "time" else "")
+
+
+def _in_order(values: Iterable[Any]) -> list[Any]:
+    """Numbers by size, texts as they came."""
+    listed = list(values)
+    return listed if any(isinstance(value, str) for value in listed) else sorted(listed)
 
 
 def _cached(trial: Trial, objective: str) -> dict[str, Any]:
