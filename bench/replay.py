@@ -34,6 +34,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 from machine import RESULTS, now, versions, write_result
@@ -52,6 +53,8 @@ from table_text import table
 
 OURS = ("model", "genetic", "hill_climbing", "simulated_annealing", "random")
 OPTUNA = ("optuna:tpe", "optuna:gp", "optuna:cmaes")
+CHECKED = (25, 50, 100, 200)
+"""Evaluations after which searchers are compared with random search."""
 PRIOR = " with prior"
 """After a searcher's name: it gets the recordings of other devices."""
 SLOW = (
@@ -218,7 +221,7 @@ def report(cells: Sequence[Cell], rows: Sequence[SearcherScore]) -> str:
         "ratio",
         "within 5 %",
         "evaluations",
-        "random needs",
+        f"random needs, at {' '.join(map(str, CHECKED))}",
     )
     means = table(
         head,
@@ -231,7 +234,7 @@ def report(cells: Sequence[Cell], rows: Sequence[SearcherScore]) -> str:
                 _text(row.ratio, 3),
                 f"{row.reached}",
                 f"{row.evaluations:.0f}",
-                f"{row.random_evaluations.mean:.1f} x",
+                " ".join(f"{x:.1f}" for x in mean_needs(cells, row.searcher).values()),
             )
             for row in rows
         ],
@@ -270,6 +273,7 @@ def record(
         {
             **(_plain(asdict(cell.runs.summary())) if cell.runs else {"searcher": cell.searcher}),
             "recording": cell.case.name,
+            "random_needs": _plain(random_needs(cell.runs)) if cell.runs else None,
             "mean_evaluations": round(cell.evaluations, 1),
             "seconds": round(cell.seconds, 1),
             "note": cell.note,
@@ -286,7 +290,9 @@ def record(
         "seeds": options.seeds,
         "limit_seconds": options.limit,
         "spaces": spaces,
-        "means": [_plain(asdict(row)) for row in rows],
+        "means": [
+            _plain({**asdict(row), "random_needs": mean_needs(cells, row.searcher)}) for row in rows
+        ],
         "cases": cases,
     }
 
