@@ -9,8 +9,8 @@ curves of their searches. The curves are of five sources: ``synthetic`` (searche
 have many or few fast configs), ``even`` (the same, but all problems are called once and their times
 differ by a factor of ten at most), ``recorded`` (Kernel Tuner's spaces, searched by the genetic
 searcher), ``ledger`` (searches as a ledger has recorded them), and ``alike``, where all problems
-are equal, so that nothing can be gained. Every way has the same device-seconds and pays for
-verdicts in the same way; only problems with a verdict count. Compared are:
+are equal, so that nothing can be gained. Every way has the same device-seconds, pays for verdicts
+in the same way, and has four evaluators; a verdict counts if it was begun in time. Compared are:
 
 - ``gain``: expected gain times calls for each second, as ``skipjack run --device-seconds`` does
 - ``equal``: the problem with the least device time so far goes on
@@ -46,7 +46,7 @@ from skipjack.learn.replay import RecordedSpace, load_recording, run_replay
 from skipjack.learn.trials import opened_ledger
 from skipjack.native import cpu
 
-PROBLEMS, TRIALS, SEEDS = 60, 96, 20
+PROBLEMS, TRIALS, SEEDS, EVALUATORS = 60, 96, 20, 4
 SHARES = (0.1, 0.25, 0.5)
 """Budgets as shares of what all trials of all problems would take."""
 SETUP_S, VERDICT_TRIALS = 0.3, 6.0
@@ -182,11 +182,11 @@ def simulate(label: Sequence[Problem], way: Choose, seconds: float) -> tuple[flo
         JobProgress(id, budget=TRIALS, calls=one.calls, size=one.size)
         for id, one in enumerate(label)
     ]
-    used = 0.0
+    used = won = 0.0
     verdicts: list[float] = []
     while True:
         budget = LabelBudget(seconds, used, expected_verdict(verdicts))
-        choice = way([one for one in jobs if not one.ended], budget, 1)
+        choice = way([one for one in jobs if not one.ended], budget, EVALUATORS)
         if not (choice.slices or choice.verdicts):
             break
         for id in choice.slices:
@@ -195,10 +195,11 @@ def simulate(label: Sequence[Problem], way: Choose, seconds: float) -> tuple[flo
         for id in (*choice.verdicts, *(id for id in choice.slices if not jobs[id].open)):
             jobs[id] = replace(jobs[id], ended=True)
             cost = VERDICT_TRIALS * label[id].trial_s
+            won += jobs[id].won_ns if used < seconds else 0.0
             used += cost
             slices = jobs[id].slices
             verdicts.append(cost * len(slices) / sum(one.seconds for one in slices))
-    return sum(one.won_ns for one in jobs if one.ended), used
+    return won, used
 
 
 def _after_slice(job: JobProgress, problem: Problem) -> tuple[JobProgress, float]:
@@ -223,21 +224,24 @@ def possible_ns(label: Iterable[Problem]) -> float:
 
 def compare(source: str, curves: Sequence[Curve], share: float) -> dict[str, Any]:
     saved: dict[str, list[float]] = defaultdict(list)
-    most_used = 0.0
+    used: dict[str, list[float]] = defaultdict(list)
     for seed in range(SEEDS):
         label = label_of(source, seed, curves)
         seconds = share * total_s(label)
         for name, way in WAYS.items():
-            won, used = simulate(label, way, seconds)
+            won, seconds_used = simulate(label, way, seconds)
             saved[name].append(won / possible_ns(label))
-            most_used = max(most_used, used / seconds)
+            used[name].append(seconds_used / seconds)
     row: dict[str, Any] = {
         "source": source,
         "share_of_all_trials": share,
         "saved_of_possible": {
             name: round(float(np.mean(values)), 4) for name, values in saved.items()
         },
-        "most_used_of_budget": round(most_used, 3),
+        "used_of_budget": {
+            name: {"mean": round(float(np.mean(shares)), 3), "max": round(max(shares), 3)}
+            for name, shares in used.items()
+        },
         "gain_against": {},
     }
     for name in WAYS:
@@ -285,6 +289,7 @@ def main() -> None:
             "problems": PROBLEMS,
             "trials": TRIALS,
             "seeds": SEEDS,
+            "evaluators": EVALUATORS,
             "spaces": [path.name for path in paths],
             "searches_of_the_ledger": len(curves.get("ledger", ())),
             "rows": rows,

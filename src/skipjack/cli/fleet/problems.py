@@ -30,6 +30,7 @@ app = typer.Typer(
         "skipjack problems list -t resnet",
         "skipjack problems show relu:64",
         "skipjack problems tag relu:64 relu:128 -t nightly --recurrent",
+        "skipjack problems tag relu:64 -t nightly --calls 5000",
         "skipjack problems untag relu:64 -t nightly",
     ),
     no_args_is_help=True,

@@ -29,7 +29,9 @@ from skipjack.ledger import read_facts
 
 def claim_result_of(claim: Claim, done: Done) -> ClaimResult:
     """The result of a claim, to be stored."""
-    seconds = done.seconds if claim.stage is JobStage.EVALUATE else 0.0
+    seconds = done.outcome.device_seconds if done.outcome else done.seconds
+    if claim.stage is JobStage.BUILD or not 0.0 <= seconds < math.inf:
+        seconds = 0.0
     return replace(_claim_result(claim, done), device_seconds=seconds)
 
 

@@ -108,6 +108,8 @@ class TaskOutcome:
     log: str = ""
     attempt: int = 0
     """The attempt of the task."""
+    device_seconds: float = 0.0
+    """How long an evaluation had the device, without waiting for it."""
 
     def message(self) -> Message:
         """The outcome as a message for a pipe, a file or Ray."""
@@ -129,6 +131,7 @@ class TaskOutcome:
             "result": self.result,
             "log": self.log,
             "attempt": self.attempt,
+            "device_seconds": self.device_seconds,
         }
         return Message(body, tuple(self.artifacts.values()))
 

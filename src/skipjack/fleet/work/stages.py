@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 from skipjack.core import Candidate, Device, Problem, Trial, protocol_for
@@ -166,9 +167,12 @@ class MeasuringWorker:
         self._session: RunSession | None = None
         self._timed_on: DeviceAssignment | None = None
         self._miopen = MiopenJobs(settings)
+        self._used_s = 0.0
 
     def perform(self, task: Task) -> TaskOutcome:
-        return run_task(task, lambda: self._evaluate(task))
+        self._used_s = 0.0
+        outcome = run_task(task, lambda: self._evaluate(task))
+        return replace(outcome, device_seconds=self._used_s)
 
     def _evaluate(self, task: Task) -> TaskOutcome:
         device = task.device
@@ -176,7 +180,7 @@ class MeasuringWorker:
             assigned = assign_cores(device, self._cores_for(device.units))
         else:
             assigned = assign_gpu(device, self._gpu, self._cores)
-        with slot_lock(device.kind, assigned.units, log.info):
+        with slot_lock(device.kind, assigned.units, log.info), self._counting():
             if task.plan.by_miopen:
                 self._close_workers()  # MIOpen's program needs the GPU's whole memory
                 return self._miopen.evaluate(task, assigned)
@@ -184,6 +188,15 @@ class MeasuringWorker:
             context = TaskContext(self._settings, task, device=assigned.device, session=session)
             with closing(context):
                 return _measured(task, context)
+
+    @contextmanager
+    def _counting(self) -> Iterator[None]:
+        """Count the time in which it has the device."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._used_s += time.monotonic() - began
 
     def _cores_for(self, units: int) -> tuple[int, ...]:
         if units > len(self._cores):

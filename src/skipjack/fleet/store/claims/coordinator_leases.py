@@ -17,7 +17,6 @@ from skipjack.errors import StorageError
 from skipjack.fleet.model import Event, Lost, Released
 from skipjack.fleet.signature import FILE_NAME, VARIABLE, fingerprint
 from skipjack.fleet.store.jobs import transitions
-from skipjack.fleet.store.jobs.transitions import Transition, worked_on
 from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.schema.tables import agreements
 from skipjack.fleet.store.sql import clock
@@ -123,17 +122,7 @@ def _leave(
 ) -> int:
     """Let jobs go; the time that evaluators worked on them counts, up to now or `until`."""
     rows = transitions.locked(connection, *conditions)
-    used = transitions.device_time_until(rows, until)
-    steps = [
-        Transition(
-            row,
-            event,
-            *worked_on(row),
-            changes={"device_seconds": used[row.id]} if row.id in used else {},
-        )
-        for row in rows
-    ]
-    return len(transitions.apply(connection, steps))
+    return len(transitions.apply(connection, transitions.leaving(rows, event, until)))
 
 
 def check_key(connection: Connection, key: bytes) -> None:

@@ -29,7 +29,7 @@ from skipjack.fleet.store.catalog.devices import devices_of_arch
 from skipjack.fleet.store.catalog.labels import unknown_name
 from skipjack.fleet.store.jobs import transitions
 from skipjack.fleet.store.jobs.problems import digest_of, ids_of
-from skipjack.fleet.store.jobs.transitions import JobRow, Transition, worked_on
+from skipjack.fleet.store.jobs.transitions import JobRow
 from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.sql.statements import among_thousands, chunks
 
@@ -209,7 +209,7 @@ def _resume_machine(connection: Connection, name: str) -> None:
 
 def _all(connection: Connection, rows: Sequence[JobRow], event: Event) -> int:
     for chunk in chunks(rows):
-        transitions.apply(connection, [Transition(row, event, *worked_on(row)) for row in chunk])
+        transitions.apply(connection, transitions.leaving(chunk, event))
     return len(rows)
 
 

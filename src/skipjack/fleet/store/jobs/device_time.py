@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import Connection, and_, case, func, select, update
 
 from skipjack.fleet.model import (
+    MIOPEN,
     Continued,
     DeviceTime,
     JobKind,
@@ -32,11 +33,12 @@ _RECENT = 500
 
 def set_budget(connection: Connection, label: str, seconds: float) -> int:
     """Limit the device-seconds of a label's tuning jobs; returns the number of these jobs."""
-    label_id, job = id_of(connection, label), tables.jobs.c
-    of = tables.labels
-    connection.execute(update(of).where(of.c.id == label_id).values(device_seconds=seconds))
-    count = select(func.count()).where(job.label == label_id, job.kind == _TUNE)
-    return int(connection.execute(count).scalar_one())
+    label_id, job, of = id_of(connection, label), tables.jobs.c, tables.labels
+    mine = select(func.count()).where(job.label == label_id, job.kind == _TUNE)
+    count = int(connection.execute(mine).scalar_one())
+    if count:
+        connection.execute(update(of).where(of.c.id == label_id).values(device_seconds=seconds))
+    return count
 
 
 def device_time(connection: Connection, label: str) -> DeviceTime:
@@ -44,15 +46,14 @@ def device_time(connection: Connection, label: str) -> DeviceTime:
     job, of = tables.jobs.c, tables.labels.c
     label_id = id_of(connection, label)
     budget = connection.execute(select(of.device_seconds).where(of.id == label_id)).scalar_one()
-    columns = (job.first_ns, job.best_ns, job.calls, job.device_seconds)
-    rows = connection.execute(select(*columns).where(job.label == label_id, job.kind == _TUNE))
-    used, won, known = 0.0, 0.0, False
-    for first_ns, best_ns, calls, seconds in rows:
-        used += seconds
-        known |= calls is not None
-        if first_ns is not None and best_ns is not None:
-            won += max(0.0, first_ns - best_ns) * (1.0 if calls is None else calls)
-    return DeviceTime(budget, used, won, known)
+    calls = func.coalesce(job.calls, 1.0)
+    won = case((job.first_ns > job.best_ns, (job.first_ns - job.best_ns) * calls), else_=0.0)
+    used, won_ns, known = connection.execute(
+        select(func.sum(job.device_seconds), func.sum(won), func.count(job.calls)).where(
+            job.label == label_id, job.kind == _TUNE
+        )
+    ).one()
+    return DeviceTime(budget, float(used or 0.0), float(won_ns or 0.0), bool(known))
 
 
 def left(connection: Connection, label: str) -> float:
@@ -74,6 +75,8 @@ def progress(
     """
     label_id, job = id_of(connection, label), tables.jobs.c
     time = device_time(connection, label)
+    device = tables.devices.c
+    stopped = select(device.name).where(device.aborted.is_(True))
     columns = (job.id, job.state, job.epoch, job.trials, job.budget, job.first_ns, job.priority)
     rows = connection.execute(
         select(
@@ -83,10 +86,11 @@ def progress(
             job.failures,
             job.losses,
             job.trial_limit,
+            job.driver,
             tables.problems.c.key,
         )
         .join(tables.problems, tables.problems.c.id == job.problem)
-        .where(job.label == label_id, job.kind == _TUNE)
+        .where(job.label == label_id, job.kind == _TUNE, job.device.not_in(stopped))
     ).all()
     slices, verdicts = _slices(connection, label_id)
     found, keys = [], {}
@@ -96,7 +100,8 @@ def progress(
         waiting = ended or state is JobState.NEW
         if not (waiting or state.claimed or state is JobState.BUILT):
             continue
-        if waiting and devices is not None and row.device not in devices:
+        able = devices is None or row.device in devices or row.driver == MIOPEN
+        if waiting and not able:
             continue
         keys[row.id] = row.key
         found.append(

@@ -113,6 +113,20 @@ def device_time_until(rows: Iterable[JobRow], until: float | None = None) -> dic
     }
 
 
+def leaving(rows: Sequence[JobRow], event: Event, until: float | None = None) -> list[Transition]:
+    """Steps of jobs that nobody works on any more; the device time until then counts."""
+    used = device_time_until(rows, until)
+    return [
+        Transition(
+            row,
+            event,
+            *worked_on(row),
+            changes={"device_seconds": used[row.id]} if row.id in used else {},
+        )
+        for row in rows
+    ]
+
+
 def apply(connection: Connection, steps: Sequence[Transition]) -> list[JobStatus]:
     """Apply events to jobs, and add them to their histories; returns the new statuses.
 

@@ -16,7 +16,7 @@ view              one row for
 `job_story`       each event of a job
 `problem_list`    each problem: its tags and their details, whether it is retired, when it was last
                   measured, and by which machine, device and solver
-`problem_tag_list`  each tag of each problem: recurrent, source, model
+`problem_tag_list`  each tag of each problem: recurrent, source, model, calls
 `label_list`      each label: owner, ticket, versions, image, toolchain, number of jobs
 `job_studies`     each study of a job: `trials.study` is its id
 `job_candidates`  each candidate of a job: `measurements.candidate` is its id
@@ -90,7 +90,7 @@ def _job_list(sql: ViewSyntax) -> str:
         j.reason, b.name AS build_machine, e.name AS eval_machine, j.gpu, j.trials,
         j.failed_trials, j.best_ns, j.toolchain, o.host AS coordinator,
         {sql.time("j.created")} AS created, {sql.time("j.updated")} AS updated,
-        d.class_key AS device_class, j.kind, j.driver
+        d.class_key AS device_class, j.kind, j.driver, j.calls, j.device_seconds
     FROM jobs j
     JOIN labels l ON l.id = j.label
     JOIN problems p ON p.id = j.problem
@@ -215,7 +215,7 @@ def _problem_list(sql: ViewSyntax) -> str:
 def _problem_tag_list(sql: ViewSyntax) -> str:
     return f"""
     SELECT p.id, p.key AS problem, t.tag, CASE WHEN t.recurrent THEN 1 ELSE 0 END AS recurrent,
-        t.source, t.model, {sql.time("t.created")} AS created
+        t.source, t.model, {sql.time("t.created")} AS created, t.calls
     FROM problem_tags t JOIN problems p ON p.id = t.problem"""
 
 
@@ -223,5 +223,5 @@ def _label_list(sql: ViewSyntax) -> str:
     return f"""
     SELECT l.name AS label, l.owner, l.ticket, l.versions, l.image, l.toolchain,
         CASE WHEN l.aborted THEN 1 ELSE 0 END AS aborted, {sql.time("l.created")} AS created,
-        (SELECT count(*) FROM jobs j WHERE j.label = l.id) AS jobs
+        (SELECT count(*) FROM jobs j WHERE j.label = l.id) AS jobs, l.device_seconds
     FROM labels l"""
