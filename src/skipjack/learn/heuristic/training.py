@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from skipjack.core import Config, Device, Problem
 from skipjack.errors import UsageError
 from skipjack.learn.heuristic.variation import varied
-from skipjack.learn.ranker.fitting import FAR
+from skipjack.learn.ranker import FAR
 from skipjack.learn.trials import ProblemTrials
 from skipjack.models import (
     BoostingOptions,

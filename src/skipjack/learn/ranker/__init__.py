@@ -6,6 +6,7 @@ from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
     from skipjack.learn.ranker.fitting import (
+        FAR,
         TREES,
         ProblemRows,
         by_kind,
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from skipjack.learn.ranker.schedules import schedule_rows
 
 __all__ = [
+    "FAR",
     "TREES",
     "ProblemRows",
     "RankerSummary",
@@ -34,7 +36,7 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "fitting": (
-            "TREES ProblemRows by_kind describe_trials fit_ranker problem_rows shape_group"
+            "FAR TREES ProblemRows by_kind describe_trials fit_ranker problem_rows shape_group"
         ),
         "quality": "RankerSummary ranker_quality",
         "schedules": "schedule_rows",
