@@ -34,7 +34,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from statistics import geometric_mean
 from typing import Any
 
 from machine import RESULTS, now, versions, write_result

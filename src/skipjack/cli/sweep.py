@@ -78,8 +78,9 @@ def sweep(
     searcher: Annotated[
         str | None,
         typer.Option(
-            help="Search algorithm: all, genetic, model, simulated_annealing, hill_climbing, random "
-            "or optuna:tpe, with parameters as in genetic:population=30 (that of the file, or all)."
+            help="Search algorithm: all, genetic, model, simulated_annealing, hill_climbing, "
+            "random or optuna:tpe, with parameters as in genetic:population=30 (that of the "
+            "file, or all)."
         ),
     ] = None,
     budget: Annotated[int | None, typer.Option(help="Maximum number of points to try.")] = None,

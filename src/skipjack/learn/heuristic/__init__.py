@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         QualitySummary,
         finished,
         is_better,
+        named_configs,
         shape_folds,
         summarized,
     )
@@ -41,6 +42,7 @@ __all__ = [
     "finished",
     "fit_heuristic",
     "is_better",
+    "named_configs",
     "shape_folds",
     "summarized",
     "varied",
@@ -52,7 +54,7 @@ __getattr__, __dir__ = lazy(
     {
         "evaluation": (
             "FIRST Folds HEURISTIC HeldOutProblem NEAREST QualitySummary SEARCHED finished "
-            "is_better shape_folds summarized"
+            "is_better named_configs shape_folds summarized"
         ),
         "training": "HeuristicOptions PortfolioScores cover fit_heuristic winners",
         "variation": "varied",

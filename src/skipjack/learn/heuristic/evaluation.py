@@ -88,7 +88,14 @@ class Folds:
             progress(f"without {', '.join(sorted(held))}")
             heuristic = self.fit(rest, options)
             found += [
-                _picks(one, heuristic, rest, self._groups[one.problem.key], only_measured, listed)
+                named_configs(
+                    one,
+                    heuristic,
+                    rest,
+                    self._groups[one.problem.key],
+                    only_measured=only_measured,
+                    listed=listed,
+                )
                 for one in out
             ]
         return found
@@ -128,14 +135,16 @@ def shape_folds(trials: Sequence[ProblemTrials], seed: int = 0) -> dict[str, str
     return {one.problem.key: number[shape_group(one.problem)] for one in trials}
 
 
-def _picks(
+def named_configs(
     one: ProblemTrials,
     heuristic: ConfigHeuristic,
     known: Sequence[ProblemTrials],
-    group: str,
-    only_measured: bool,
-    listed: int,
+    group: str = "",
+    *,
+    only_measured: bool = False,
+    listed: int = 4,
 ) -> HeldOutProblem:
+    """What each way names for a problem; `known` are those whose winners may be near it."""
     legal = AdaptedConfigs(one.problem, one.device)
 
     def usable(solver: str, config: Config) -> Config | None:
