@@ -39,7 +39,7 @@ from skipjack.storage import user_directory, utc_now
 
 LEAST_PROBLEMS = 10
 """Fewer problems say nothing about problems that were never measured."""
-_FOLDS = 3
+_FOLDS = 5
 
 Tell = Callable[[str], None]
 

@@ -125,16 +125,25 @@ class ConfigHeuristic:
         of = operation_group(problem.operation), device_key(device)
         return of == (self.group, self.device) and kind_of(problem, device) in self.kinds
 
-    def rank(self, problem: Problem, device: Device) -> list[RankedMember]:
-        """The portfolio, the fastest first. Not all of it need be legal for the problem."""
-        behind = self.trees.predict(heuristic_features(problem, device))
+    def rank(
+        self, problem: Problem, device: Device, features: Floats | None = None
+    ) -> list[RankedMember]:
+        """The portfolio, the fastest first. Not all of it need be legal for the problem.
+
+        `features` are those of the problem, if they are known.
+        """
+        if features is None:
+            features = heuristic_features(problem, device)
+        behind = self.trees.predict(features)
         order = np.argsort(behind, kind="stable").tolist()
         values = behind.tolist()
         return [RankedMember(self.members[at], values[at]) for at in order]
 
-    def confidence(self, problem: Problem, device: Device, expected: float) -> float:
-        """The probability that a config that is expected so far behind is within 10 %."""
-        features = heuristic_features(problem, device)
+    def confidence(self, features: Floats, expected: float) -> float:
+        """The probability that a config that is expected so far behind is within 10 %.
+
+        It is 0 for problems whose features are far from those in training.
+        """
         beyond = np.maximum(self.low - features, features - self.high).max(initial=0.0)
         if beyond > _BEYOND:
             return 0.0

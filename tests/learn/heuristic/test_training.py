@@ -75,8 +75,10 @@ def test_its_members_are_ranked_by_what_is_expected(heuristic: ConfigHeuristic) 
 def test_it_is_not_confident_about_sizes_far_from_those_it_knows(
     heuristic: ConfigHeuristic,
 ) -> None:
-    assert heuristic.confidence(parse("matmul:100x100x100"), DEVICE, 0.0) > 0.0
-    assert heuristic.confidence(parse("matmul:9000x9000x9000"), DEVICE, 0.0) == 0.0
+    near = heuristic_features(parse("matmul:100x100x100"), DEVICE)
+    far = heuristic_features(parse("matmul:9000x9000x9000"), DEVICE)
+    assert heuristic.confidence(near, 0.0) > 0.0
+    assert heuristic.confidence(far, 0.0) == 0.0
 
 
 @pytest.mark.parametrize("key", ["matmul:64x64x64:f64", "matmul:64x64x64/tb=1", "add:64"])

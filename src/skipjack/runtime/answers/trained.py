@@ -7,7 +7,7 @@ from pathlib import Path
 
 from skipjack.bank import system_dir_of
 from skipjack.core import Config, Device, Problem
-from skipjack.models import SURE, installed_heuristic
+from skipjack.models import SURE, heuristic_features, installed_heuristic
 from skipjack.settings import Settings
 from skipjack.solvers import AdaptedConfigs
 
@@ -39,12 +39,13 @@ def trained_proposal(problem: Problem, device: Device, settings: Settings) -> Tr
     if not model.applies(problem, device):
         return "the heuristic was not trained for this dtype, layout, direction or threads"
     legal = AdaptedConfigs(problem, device)
-    for ranked in model.rank(problem, device)[:_TRIED]:
+    features = heuristic_features(problem, device)
+    for ranked in model.rank(problem, device, features)[:_TRIED]:
         solver = ranked.member.solver
         config = legal.config(solver, ranked.member.config)
         if config is None:
             continue
-        confidence = model.confidence(problem, device, ranked.behind)
+        confidence = model.confidence(features, ranked.behind)
         if confidence < SURE:
             return f"the heuristic is not sure enough (confidence {confidence:.2f} of {SURE})"
         return TrainedProposal(solver, config, confidence)
