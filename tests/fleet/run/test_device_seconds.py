@@ -267,6 +267,24 @@ def test_ctrl_c_counts_what_was_used_and_gives_all_jobs_back(store: Store) -> No
     assert dict(run(store, 40.0, engine).counts) == {JobState.EVALUATED: JOBS}
 
 
+def test_jobs_of_devices_that_are_not_here_are_left_to_other_runs(store: Store) -> None:
+    loaded(store)
+    elsewhere = [JobPlan(f"matmul:{n}x8x8:f32", "haswell/1", budget=TRIALS) for n in range(8, 12)]
+    store.jobs.add(Label("l", "me"), elsewhere)
+    builder = store.queue.start_lease(this_process(), 60.0)
+    machine = store.queue.register(Host("there", 2, 1 << 30, ()), "played")
+    request = WorkRequest(machine.id, "b", count=2, builds_for=("haswell/1",))
+    for claim, task in store.queue.claim(builder, JobStage.BUILD, [request], label="l"):
+        done = PlayedEngine()._done("b", task)
+        assert store.queue.finish(builder, [claim_result_of(claim, done)]) == []
+    store.queue.end_lease(builder, "it only builds")
+    run(store, 100.0)
+    jobs = store.jobs.find(label="l")
+    assert [one.trials for one in jobs if one.plan.device != "haswell/1"] == [TRIALS] * JOBS
+    states = [one.status.state for one in jobs if one.plan.device == "haswell/1"]
+    assert states.count(JobState.BUILT) == 2 and states.count(JobState.NEW) == 2
+
+
 def test_without_a_budget_jobs_are_done_in_order_with_all_trials(store: Store) -> None:
     loaded(store)
     engine = PlayedEngine()

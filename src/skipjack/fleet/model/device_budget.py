@@ -65,6 +65,13 @@ class JobProgress:
     """Whether an evaluator has it."""
     ended: bool = False
     """Whether it has a verdict, which was reached early."""
+    device: str = ""
+    """The name of its device."""
+
+    @property
+    def coming(self) -> bool:
+        """Whether its next round is being built, or waits for an evaluator."""
+        return not (self.waiting or self.evaluating)
 
     @property
     def best_ns(self) -> float | None:

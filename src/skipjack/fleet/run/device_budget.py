@@ -11,6 +11,7 @@ from skipjack.fleet.model import (
     SLICE_TRIALS,
     Claim,
     Engine,
+    JobProgress,
     JobStage,
     SliceChoice,
     StageRequest,
@@ -62,17 +63,37 @@ class BudgetedCoordinator(Coordinator):
         label, devices = self._request.label, self._request.devices or self._built_for()
         jobs, budget, keys = self._queue.slice_progress(label, devices)
         known = [replace(one, size=self._size(one.id, keys[one.id])) for one in jobs]
-        builders = len(request.requests)
-        count, ahead = builders, 0
+        count, ahead = len(request.requests), 0
         if JobStage.EVALUATE in self._request.stages:
-            evaluating = sum(one.evaluating for one in jobs)
-            coming = sum(not one.waiting for one in jobs) - evaluating
-            here = [one for one in self._engine.slots() if self._may_work(one, JobStage.EVALUATE)]
-            evaluators = max(len(here), evaluating)
-            count = min(builders, max(0, evaluators - evaluating - coming))
-            ahead = max(0, min(builders - count, evaluators - coming - count))
+            known, idle, others = self._for_evaluators(known)
+            coming = sum(one.coming for one in known)
+            wanted = max(0, idle - coming)
+            ahead = max(
+                0, min(count - wanted, others + self._evaluating() + idle - coming - wanted)
+            )
+            count = min(count, wanted)
         choice = choose_slices(known, replace(budget, rate=self._rate), count, ahead)
         return self._prepared(choice)
+
+    def _for_evaluators(self, jobs: Sequence[JobProgress]) -> tuple[list[JobProgress], int, int]:
+        """Jobs that our evaluators can do, how many of these are idle, and how many others work.
+
+        Jobs of other devices are left to the runs that have them; their rounds in work stay.
+        """
+        here = [one for one in self._engine.slots() if self._may_work(one, JobStage.EVALUATE)]
+        names = {device.name for slot in here for device in slot.devices}
+        ours = [one for one in jobs if one.device in names or one.evaluating]
+        theirs = [
+            replace(one, evaluating=True)  # in work, and nothing that our evaluators wait for
+            for one in jobs
+            if one.device not in names and one.coming
+        ]
+        evaluating = sum(one.evaluating and one.device in names for one in jobs)
+        mine = self._evaluating()
+        return [*ours, *theirs], max(0, len(here) - mine), max(0, evaluating - mine)
+
+    def _evaluating(self) -> int:
+        return sum(claim.stage is JobStage.EVALUATE for claim in self._held.values())
 
     def _prepared(self, choice: SliceChoice) -> tuple[int, ...]:
         jobs = choice.slices or choice.verdicts

@@ -117,6 +117,7 @@ def progress(
                 waiting=waiting,
                 evaluating=state is JobState.EVALUATING,
                 ended=ended,
+                device=row.device,
             )
         )
     return found, LabelBudget(time.budget_s or 0.0, time.used_s, expected_verdict(verdicts)), keys
