@@ -26,8 +26,6 @@ _WORTHWHILE = 0.5
 _PRIOR_VERDICTS = 4
 """Number of verdicts as long as a slice that are assumed before any was reached."""
 _PRIOR_SLICE_S = 1.0
-_PRIOR_WEIGHT = 0.5
-"""Number of slices that the prior duration counts as."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +205,7 @@ class GainModel:
         for fall, exposure in seen.values():
             falls, exposures = falls + fall, exposures + exposure
         times = [slice_.seconds for one in jobs for slice_ in one.slices]
-        mean_s = (sum(times) + _PRIOR_WEIGHT * _PRIOR_SLICE_S) / (len(times) + _PRIOR_WEIGHT)
-        if times:  # the prior only matters before anything was measured
-            mean_s = sum(times) / len(times)
+        mean_s = sum(times) / len(times) if times else _PRIOR_SLICE_S
         ratios = sorted(one.first_ns / one.size for one in jobs if one.first_ns and one.size > 0)
         factor = ratios[len(ratios) // 2] if ratios else 1.0
         return cls(
