@@ -7,6 +7,7 @@ import pytest
 
 from skipjack.core import Config, Parameter, ParameterSpace, Space, Trial
 from skipjack.errors import UsageError
+from skipjack.operations import parse
 from skipjack.search import Batch, GeneratorSearcher, SearchContext, choose, create, names, register
 from skipjack.search.generator import MAX_IDLE
 from skipjack.search.registry import _FACTORIES
@@ -48,11 +49,17 @@ def test_a_users_searcher_is_created_by_name() -> None:
 def test_auto_is_exhaustive_where_the_budget_covers_the_space() -> None:
     assert choose(tiny_space()) == "exhaustive"
     assert choose(tiny_space(), trials=6) == "exhaustive"
-    assert choose(tiny_space(), trials=5) == "genetic"
-    assert choose(tiled_space()) == "genetic"
+    assert choose(tiny_space(), trials=5) == "model"
     assert choose(BareSpace(tiny_space())) == "genetic"
     searcher = create("auto", SearchContext(tiny_space()))
     assert len(searcher.ask(100)) == 6
+
+
+def test_auto_uses_the_model_where_it_was_shown_to_be_better() -> None:
+    assert choose(tiled_space()) == "model"
+    assert choose(tiled_space(), problem=parse("matmul:64x64x64")) == "model"
+    assert choose(tiled_space(), problem=parse("softmax:64x64")) == "genetic"
+    assert choose(BareSpace(tiled_space())) == "genetic", "a space without settings"
 
 
 def test_exhaustive_needs_a_space_that_can_be_listed() -> None:

@@ -13,8 +13,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
-from skipjack.core import Countable, Space, check_members, check_new_name, did_you_mean
+from skipjack.core import (
+    Countable,
+    Pinnable,
+    Problem,
+    Space,
+    check_members,
+    check_new_name,
+    did_you_mean,
+)
 from skipjack.errors import UsageError
+from skipjack.models import operation_group
 from skipjack.plugins import EntryPoints
 from skipjack.search.built_in import (
     ExhaustiveSearch,
@@ -41,6 +50,8 @@ LIST_UP_TO = 64
 """Without a budget of trials, spaces up to this size are searched exhaustively."""
 
 POLICY = "policy"
+_MODEL_LEADS = frozenset({"products", "convolutions"})
+"""The groups of operations for whose spaces of settings `model` beats `genetic`."""
 _FACTORIES: dict[str, Factory | Search | str] = {
     "exhaustive": ExhaustiveSearch,
     "random": RandomSearch,
@@ -86,7 +97,7 @@ def create(text: str, context: SearchContext, **parameters: object) -> Searcher:
     """
     name, values = _read(text, parameters)
     if name == AUTO:
-        name = choose(context.space, context.trials)
+        name = choose(context.space, context.trials, context.problem)
     factory = _factory(name)
     if inspect.isgeneratorfunction(factory):
         return GeneratorSearcher(partial(factory, **values), context)
@@ -128,7 +139,7 @@ def applicable_searcher(text: str, context: SearchContext) -> tuple[str, str]:
     searcher then replaces it.
     """
     name, values = _read(text, {})
-    usual = choose(context.space, context.trials)
+    usual = choose(context.space, context.trials, context.problem)
     if name == AUTO:
         return (POLICY if _prefers_policy(context) else usual), ""
     refuses = getattr(_factory(name), "refuses", None)
@@ -150,9 +161,20 @@ def _prefers_policy(context: SearchContext) -> bool:
     return leads(context)
 
 
-def choose(space: Space, trials: int | None = None) -> str:
-    """Exhaustive if the budget covers the whole space, otherwise genetic."""
+def choose(space: Space, trials: int | None = None, problem: Problem | None = None) -> str:
+    """Exhaustive if the budget covers the whole space, otherwise a model where it leads."""
     limit = LIST_UP_TO if trials is None else trials
     if isinstance(space, Countable) and space.count() <= limit:
         return "exhaustive"
-    return "genetic"
+    return "model" if _prefers_model(space, problem) else "genetic"
+
+
+def _prefers_model(space: Space, problem: Problem | None) -> bool:
+    """Whether `model` was shown to be better than `genetic` for spaces like this one.
+
+    Without a problem, as in sweeps, by ``bench/results/replay.json``; else by
+    ``bench/results/model_search.json``.
+    """
+    if not isinstance(space, Pinnable):
+        return False  # schedules of loop nests, which are no settings
+    return problem is None or operation_group(problem.operation) in _MODEL_LEADS

@@ -63,7 +63,7 @@ def test_it_learns_which_configs_fail(seed: int) -> None:
     share = np.isinf(made.costs).mean()
     run = run_replay(made, "model", 60, seed)
     late = [made.costs[at] for at in run.asked[20:]]
-    assert np.isinf(late).mean() < 0.6 * share, "the best configs are beside those that fail"
+    assert np.isinf(late).mean() < 0.9 * share, "the best configs are beside those that fail"
     assert evaluations_until(run.curve, made.optimum, 1.05) <= 60
 
 

@@ -23,8 +23,10 @@ class ModelSettings:
     """The variance of the noise, as a share of that of the results."""
     trend: float = 0.5
     """How much results may depend on each estimate otherwise than it says."""
-    failed_share: float = 1.0
-    valid_power: float = 1.0
+    failed_rank: float = 0.8
+    """Failures count as the result behind this share of all: no cliff that the model has to fit."""
+    chance_power: float = 4.0
+    """How much the chance of success counts: above 1, as what fails is not learnt exactly."""
     plain_share: float = 0.5
     """The share of results, the best, that are taken as they are; the others are compressed."""
     # the pool

@@ -27,7 +27,7 @@ class _Targets:
     """What the process is fitted to: results less what estimates say of them."""
 
     left: dict[str, float]
-    """By config; failures are as bad as the worst result."""
+    """By config; failures are somewhat worse than the median."""
     explained: dict[str, float]
     """What estimates say of each config that was requested or told."""
     prior: Doubles | float
@@ -50,7 +50,7 @@ class _Targets:
 class TrialModel:
     """A Gaussian process of the logarithms of results, as far as estimates do not explain them.
 
-    Failures count as the worst result, and what is gained is weighed with the chance of success,
+    Failures count as a bad result, and what is gained is weighed with the chance of success,
     which the same process predicts. Configs that were requested are believed to have the result
     that was expected of them, so that requests that are pending at a time differ.
 
@@ -136,10 +136,11 @@ class TrialModel:
         else:
             compression = Compression.of(values, share)
         results = dict(zip(logs, compression(values).tolist(), strict=True))
-        worst = float(np.quantile([*results.values()], self._settings.failed_share))
-        results.update((key, worst) for key in sorted(observed.failed))
+        best = min(results.values())
+        failed = float(np.quantile([*results.values()], self._settings.failed_rank))
+        results.update((key, failed) for key in sorted(observed.failed))
         left = {key: value - explained[key] for key, value in results.items()}
-        return _Targets(left, explained, prior, usual_spread, min(results.values()))
+        return _Targets(left, explained, prior, usual_spread, best)
 
     def _condition(self, targets: _Targets, observed: Observed, *, fit: bool) -> None:
         """Take the trials so far; of very many, the best and the newest."""
@@ -163,7 +164,7 @@ class TrialModel:
         failed = np.array([float(key in observed.failed) for key in self._order])
         share = float(failed.mean())
         failing = share + self._process.expect(failed - share)
-        return np.clip(1.0 - failing, _LEAST_CHANCE, 1.0) ** self._settings.valid_power
+        return np.clip(1.0 - failing, _LEAST_CHANCE, 1.0) ** self._settings.chance_power
 
 
 def expected_improvement(gain: Doubles, deviation: Doubles) -> Doubles:
