@@ -76,7 +76,53 @@ def convs(rng: Rng) -> Iterator[str]:
         yield f"conv2d:n{images}c{c}h{side}w{side}k{k}y{taps}x{taps}{more}"
 
 
-DRAWN: dict[str, Callable[[Rng], Iterator[str]]] = {"products": products, "convs": convs}
+def gpu_products(rng: Rng) -> Iterator[str]:
+    """Products of 16-bit floats: large ones, few rows, few rows and columns with a long sum."""
+    while True:
+        kind = rng.choice(["general", "rows", "depth", "small"], p=[0.5, 0.25, 0.15, 0.1])
+        m, n, k = _size(rng, 64, 8192), _size(rng, 64, 16384), _size(rng, 64, 16384)
+        if kind == "rows":
+            m = int(rng.choice([1, 2, 4, 8, 16, 24, 32, 48, 64]))
+        elif kind == "depth":
+            m, n, k = _size(rng, 16, 512), _size(rng, 16, 512), _size(rng, 8192, 131072)
+        elif kind == "small":
+            m, n, k = _size(rng, 16, 512), _size(rng, 16, 512), _size(rng, 16, 1024)
+        flops = 2.0 * m * n * k
+        if not 1e6 <= flops <= 4e11 or max(m * k, k * n, m * n) > 1 << 28:
+            continue
+        turned = rng.choice(["", "/tb=1", "/ta=1"], p=[0.4, 0.5, 0.1])
+        yield f"matmul:{m}x{n}x{k}{turned}:{rng.choice(['f16', 'bf16'])}"
+
+
+def gpu_convs(rng: Rng) -> Iterator[str]:
+    """Convolutions in f16 as networks have them, also their gradients."""
+    while True:
+        side = int(rng.choice([7, 8, 14, 16, 20, 28, 32, 40, 56, 64, 80, 112, 128, 224]))
+        c, k = _size(rng, 3, 1024), _size(rng, 8, 1024)
+        taps = int(rng.choice([1, 3, 5, 7], p=[0.35, 0.45, 0.1, 0.1]))
+        stride = int(rng.choice([1, 1, 1, 2]))
+        images = int(rng.choice([1, 2, 4, 8, 16, 32, 64]))
+        groups, direction = 1, str(rng.choice(["fwd", "bwd", "wrw"], p=[0.7, 0.15, 0.15]))
+        if rng.random() < 0.15:
+            groups, k = c, c
+        pad = taps // 2
+        flops = 2.0 * images * k * (side // stride) ** 2 * (c // groups) * taps * taps
+        if not 1e7 <= flops <= 2e11 or images * max(c, k) * side * side > 1 << 27:
+            continue
+        more = f"p{pad}q{pad}" if pad else ""
+        more += f"u{stride}v{stride}" if stride > 1 else ""
+        more += f"g{groups}" if groups > 1 else ""
+        layout = str(rng.choice(["NHWC", "NHWC", "NHWC", "NCHW"]))
+        head = f"conv2d:n{images}c{c}h{side}w{side}k{k}y{taps}x{taps}{more}"
+        yield f"{head}:f16:{layout}:{direction}"
+
+
+DRAWN: dict[str, Callable[[Rng], Iterator[str]]] = {
+    "products": products,
+    "convs": convs,
+    "gpu-products": gpu_products,
+    "gpu-convs": gpu_convs,
+}
 
 
 def main() -> None:
