@@ -57,14 +57,15 @@ def test_it_finds_the_best_of_324_configs_within_50(seed: int) -> None:
     assert evaluations_until(run.curve, made.optimum, 1.01) <= 50
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_it_learns_which_configs_fail(seed: int) -> None:
-    made = recorded(lambda config: int(config["tile"]) * int(config["block"]) > 64)
+def test_it_learns_which_configs_fail() -> None:
+    made = recorded(lambda config: int(config["tile"]) * int(config["unroll"]) > 32)
     share = np.isinf(made.costs).mean()
-    run = run_replay(made, "model", 60, seed)
-    late = [made.costs[at] for at in run.asked[20:]]
-    assert np.isinf(late).mean() < 0.9 * share, "the best configs are beside those that fail"
-    assert evaluations_until(run.curve, made.optimum, 1.05) <= 60
+    late = []
+    for seed in range(3):
+        run = run_replay(made, "model", 60, seed)
+        assert evaluations_until(run.curve, made.optimum, 1.05) <= 60
+        late += [made.costs[at] for at in run.asked[20:]]
+    assert np.isinf(late).mean() < 0.7 * share
 
 
 def test_runs_are_the_same_for_the_same_seed_and_others_for_another() -> None:
