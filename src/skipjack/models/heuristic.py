@@ -85,10 +85,19 @@ def heuristic_features(problem: Problem, device: Device) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class PortfolioMember:
-    """A solver, and a config that is adapted to each problem; the config of a library is empty."""
+    """A solver, and a config that is adapted to each problem."""
 
     solver: str
     config: Config
+    """Empty for a library, and with a place."""
+    place: int | None = None
+    """Stands for the config at this place in the order in which the solver's space proposes them,
+    which is another one for each problem."""
+
+    @property
+    def is_library(self) -> bool:
+        """Whether there is nothing to build."""
+        return not self.config and self.place is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +167,7 @@ class ConfigHeuristic:
             "features": FEATURES_VERSION,
             "group": self.group,
             "device": self.device,
-            "members": [[one.solver, one.config.key] for one in self.members],
+            "members": [[one.solver, one.config.key, one.place] for one in self.members],
             "kinds": sorted(map(list, self.kinds)),
             "card": dict(self.card),
         }
@@ -178,8 +187,8 @@ class ConfigHeuristic:
             )
         try:
             members = tuple(
-                PortfolioMember(str(solver), Config.from_key(key))
-                for solver, key in about["members"]
+                PortfolioMember(str(solver), Config.from_key(key), _place(place))
+                for solver, key, place in about["members"]
             )
             kinds = frozenset(tuple(map(str, kind)) for kind in about["kinds"])
             said = str(about["group"]), str(about["device"])
@@ -192,6 +201,12 @@ class ConfigHeuristic:
         if low.shape != high.shape or trees.base.size != len(members):
             raise MalformedError(f"{where} is damaged: its arrays do not fit each other")
         return cls(*said, members, trees, kinds, low, high, calibration, card)
+
+
+def _place(value: object) -> int | None:
+    if value is None or (type(value) is int and value >= 0):
+        return value
+    raise ValueError(f"{value!r} is no place of a config")
 
 
 def kind_of(problem: Problem, device: Device) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
     from skipjack.core import ABI
-    from skipjack.solvers.adapted_configs import AdaptedConfigs
+    from skipjack.solvers.adapted_configs import PROPOSALS, AdaptedConfigs
     from skipjack.solvers.identity import build_identity, definition_digest, source_key
     from skipjack.solvers.pins import (
         named_pins,
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ABI",
     "EXAMPLE_GPUS",
+    "PROPOSALS",
     "AdaptedConfigs",
     "Blob",
     "BuildingSolver",
@@ -112,7 +113,7 @@ __getattr__, __dir__ = lazy(
     {
         "skipjack.core": "ABI",
         "identity": "build_identity definition_digest source_key",
-        "adapted_configs": "AdaptedConfigs",
+        "adapted_configs": "AdaptedConfigs PROPOSALS",
         "pins": "named_pins pinned_solvers pinned_space read_pins spelled_pins",
         "python_source": "canonicalize mentioned_names read_module",
         "registry": (

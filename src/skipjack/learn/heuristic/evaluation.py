@@ -147,8 +147,8 @@ def named_configs(
     """What each way names for a problem; `known` are those whose winners may be near it."""
     legal = AdaptedConfigs(one.problem, one.device)
 
-    def usable(solver: str, config: Config) -> Config | None:
-        near = legal.config(solver, config)
+    def usable(solver: str, config: Config, place: int | None = None) -> Config | None:
+        near = legal.config(solver, config, place)
         if near is None or not only_measured:
             return near
         return near if one.quality(solver, near) is not None else None
@@ -156,7 +156,7 @@ def named_configs(
     found: list[Pick] = []
     expected = inf
     for each in heuristic.rank(one.problem, one.device):
-        config = usable(each.member.solver, each.member.config)
+        config = usable(each.member.solver, each.member.config, each.member.place)
         if config is not None and (each.member.solver, config) not in found:
             expected = min(expected, each.behind)
             found.append((each.member.solver, config))

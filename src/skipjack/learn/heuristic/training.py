@@ -30,10 +30,11 @@ from skipjack.models import (
     kind_of,
     operation_group,
 )
-from skipjack.solvers import AdaptedConfigs
+from skipjack.solvers import PROPOSALS, AdaptedConfigs
 
 _ILLEGAL = FAR + 0.5
 """Stands for a member that a problem cannot use."""
+_BY_PROPOSALS = ("convolutions",)
 _WINNERS, _NEAR = 3, 1.1
 """So many configs of a problem, so close to its best, may become members."""
 
@@ -48,6 +49,10 @@ class HeuristicOptions:
     """The configs of the portfolio, at most."""
     offered: int = 200
     """The configs from which they are chosen."""
+    proposals: int | None = None
+    """So many first proposals of each solver may be members, too. They take as long to make as the
+    space takes to order its configs: milliseconds. None: where configs seldom fit other problems,
+    as those of convolutions, `PROPOSALS`, else none."""
     drawn: int = 2
     """For each measured problem so many others are drawn on which the trees imitate the ranker."""
     deciding: int = 150
@@ -83,6 +88,8 @@ def fit_heuristic(
     if not known:
         raise UsageError("there are no successful trials to learn from")
     offered = cover(_measured_losses(known, winners(known)), options.offered)
+    if (operation_group(known[0].problem.operation) in _BY_PROPOSALS) or options.proposals:
+        offered += _proposals(offered, options.proposals)
     device = known[0].device
     drawn = list(varied([one.problem for one in known], options.drawn))
     step = max(1, len(drawn) // options.deciding)
@@ -126,6 +133,16 @@ def fit_heuristic(
     )
 
 
+def _proposals(members: Sequence[PortfolioMember], most: int | None) -> list[PortfolioMember]:
+    """First proposals of the solvers of these members."""
+    solvers = sorted({one.solver for one in members if not one.is_library})
+    return [
+        PortfolioMember(solver, Config({}), place)
+        for solver in solvers
+        for place in range(PROPOSALS if most is None else most)
+    ]
+
+
 _LIBRARY_TREES = BoostingOptions(trees=80, depth=3, column_share=0.5, row_share=0.8)
 
 
@@ -134,7 +151,7 @@ def _library_losses(
 ) -> dict[str, TreeEnsemble]:
     """What estimates how far behind the best each library is, from what was measured of it."""
     found = {}
-    for solver in sorted({one.solver for one in members if not one.config}):
+    for solver in sorted({one.solver for one in members if one.is_library}):
         known = [(one, one.quality(solver, Config({}))) for one in trials]
         timed = [(one, quality) for one, quality in known if quality is not None]
         rows = [heuristic_features(one.problem, one.device) for one, _ in timed]
@@ -223,13 +240,13 @@ class PortfolioScores:
         configs = candidates.configs(members)
         features = heuristic_features(problem, device)[None]
         for at, member in enumerate(members):
-            if not member.config and configs[at] is not None and member.solver in (libraries or ()):
+            if member.is_library and configs[at] is not None and member.solver in (libraries or ()):
                 found[at] = float((libraries or {})[member.solver].sums(features)[0])
-        for solver in dict.fromkeys(member.solver for member in members if member.config):
+        for solver in dict.fromkeys(member.solver for member in members if not member.is_library):
             places = [
                 at
                 for at, one in enumerate(members)
-                if one.solver == solver and configs[at] is not None
+                if one.solver == solver and not one.is_library and configs[at] is not None
             ]
             if places:
                 legal = [config for at in places if (config := configs[at]) is not None]
@@ -237,7 +254,7 @@ class PortfolioScores:
         unusable = np.isnan(found)
         if trials is None:
             # Relative to the best of the configs that is predicted for this problem.
-            built = np.array([bool(member.config) for member in members]) & ~unusable
+            built = np.array([not member.is_library for member in members]) & ~unusable
             found[built] -= found[built].min() if built.any() else 0.0
         else:
             for at, (member, config) in enumerate(zip(members, configs, strict=True)):
@@ -260,7 +277,7 @@ class _CandidatesOf:
     def configs(self, members: Sequence[PortfolioMember]) -> list[Config | None]:
         for one in members:
             if one not in self._configs:
-                self._configs[one] = self._adapted.config(one.solver, one.config)
+                self._configs[one] = self._adapted.config(one.solver, one.config, one.place)
         return [self._configs[one] for one in members]
 
     def rows(self, ranker: Ranker, solver: str, configs: Sequence[Config]) -> NDArray[np.float32]:

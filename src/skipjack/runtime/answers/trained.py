@@ -42,7 +42,7 @@ def trained_proposal(problem: Problem, device: Device, settings: Settings) -> Tr
     features = heuristic_features(problem, device)
     for ranked in model.rank(problem, device, features)[:_TRIED]:
         solver = ranked.member.solver
-        config = legal.config(solver, ranked.member.config)
+        config = legal.config(solver, ranked.member.config, ranked.member.place)
         if config is None:
             continue
         confidence = model.confidence(features, ranked.behind)
