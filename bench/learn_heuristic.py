@@ -42,11 +42,13 @@ from skipjack.learn.heuristic import (
     Folds,
     HeldOutProblem,
     HeuristicOptions,
+    interval,
     summarized,
 )
 from skipjack.learn.ranker import shape_group
 from skipjack.learn.trials import ProblemTrials, read_trials
 from skipjack.models import operation_group
+from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.settings import load_settings
 from skipjack.solvers import BuildingSolver, find_solver
@@ -54,6 +56,7 @@ from skipjack.tuning import ConfigTimer
 
 FOLDS = 5
 BEST = "heuristic, best of 4"
+WAYS = (HEURISTIC, BEST, FIRST, NEAREST, SEARCHED)
 MOST, TIMED = 16, 4
 """Configs of each side beside nvMatmulHeuristics, and of each way, that are timed."""
 
@@ -238,13 +241,27 @@ def qualities(records: Sequence[Record], way: str) -> list[float]:
 
 def summary(records: Sequence[Record]) -> Record:
     """For each way: mean, tenth percentile, least, and the mean's interval over problems."""
-    ways = (HEURISTIC, BEST, FIRST, NEAREST, SEARCHED)
-    return {way: asdict(summarized(qualities(records, way))) for way in ways}
+    found = {way: asdict(summarized(qualities(records, way))) for way in WAYS}
+    gains = {
+        f"{HEURISTIC} - {other}": [round(one, 4) for one in interval(differences(records, other))]
+        for other in (FIRST, NEAREST, SEARCHED)
+        if differences(records, other)
+    }
+    return {**found, "mean difference": gains}
+
+
+def differences(records: Sequence[Record], other: str) -> list[float]:
+    """The differences in quality between the heuristic and another way, problem by problem."""
+    pairs = [(qualities([one], HEURISTIC), qualities([one], other)) for one in records]
+    return [mine[0] - theirs[0] for mine, theirs in pairs if mine and theirs]
 
 
 def print_summary(records: Sequence[Record]) -> None:
     """Tables on the screen."""
-    for way, one in summary(records).items():
+    found = summary(records)
+    for pair, (low, high) in found.pop("mean difference").items():
+        print(f"{pair:40} {low:+.3f} to {high:+.3f}")
+    for way, one in found.items():
         print(
             f"{way:24} {one['problems']:4} problems  mean {one['mean']:.3f} "
             f"[{one['low']:.3f}, {one['high']:.3f}]  p10 {one['p10']:.3f}  least {one['least']:.3f}"
@@ -295,9 +312,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     records = json.loads(timed.read_text())
     print_summary(records)
     if args.json:
-        device = read_trials(args.ledgers)[0].device if args.ledgers else None
-        result = machine.header("learn_heuristic", device, []) if device else {}
-        machine.write_result(args.json, {**result, "summary": summary(records), "all": records})
+        device = read_trials(args.ledgers)[0].device if args.ledgers else cpu.detect()
+        result = machine.header("learn_heuristic", device, [])
+        cases = [
+            {
+                "problem": one["problem"],
+                "family": one["family"],
+                **{way: round(value, 4) for way in WAYS for value in qualities([one], way)},
+            }
+            for one in records
+        ]
+        result |= {"folds": args.folds, "summary": summary(records), "cases": cases}
+        machine.write_result(args.json, result)
     return 0
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         HeldOutProblem,
         QualitySummary,
         finished,
+        interval,
         is_better,
         named_configs,
         shape_folds,
@@ -41,6 +42,7 @@ __all__ = [
     "cover",
     "finished",
     "fit_heuristic",
+    "interval",
     "is_better",
     "named_configs",
     "shape_folds",
@@ -54,7 +56,7 @@ __getattr__, __dir__ = lazy(
     {
         "evaluation": (
             "FIRST Folds HEURISTIC HeldOutProblem NEAREST QualitySummary SEARCHED finished "
-            "is_better named_configs shape_folds summarized"
+            "interval is_better named_configs shape_folds summarized"
         ),
         "training": "HeuristicOptions PortfolioScores cover fit_heuristic winners",
         "variation": "varied",

@@ -172,7 +172,14 @@ def _trained_answer(question: Question, trained: TrainedProposal) -> LookupAnswe
     if not isinstance(find_solver(trained.solver), BuildingSolver):
         answer = library_answer(question, trained.solver, HEURISTIC)
         return answer or f"{trained.solver} cannot be called from Python"
-    return _built(question, ProposedConfig(trained.solver, trained.config), HEURISTIC)
+    if question.device.kind != "cpu":
+        return _built(question, ProposedConfig(trained.solver, trained.config), HEURISTIC)
+    configs = [(trained.solver, trained.config), *trained.others]
+    guesses = [UntunedConfig(HEURISTIC, solver, dict(config)) for solver, config in configs]
+    named = [[guess.solver, dict(guess.config)] for guess in guesses]
+    found = fastest_of(question, ["trained", *named], lambda: guesses)
+    answer = answer_of_fastest(question, found)
+    return answer or f"not clearly faster than the library: {found.timed}"
 
 
 def _confident(remark: str, confidence: float) -> str:

@@ -11,8 +11,9 @@ from skipjack.models import SURE, heuristic_features, installed_heuristic
 from skipjack.settings import Settings
 from skipjack.solvers import AdaptedConfigs
 
-_TRIED = 8
-"""Members of the portfolio that are tried until the problem can use one."""
+_TRIED, _TIMED = 12, 4
+"""Members of the portfolio that are tried until the problem can use enough of them: one on a GPU,
+four on a CPU, where guesses are timed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class TrainedProposal:
     """Empty for a library."""
     confidence: float
     """The probability that it is within 10 % of the best."""
+    others: tuple[tuple[str, Config], ...] = ()
+    """Solvers and configs that are expected to be nearly as fast."""
 
 
 def model_directories(settings: Settings) -> tuple[Path, Path]:
@@ -40,13 +43,18 @@ def trained_proposal(problem: Problem, device: Device, settings: Settings) -> Tr
         return "the heuristic was not trained for this dtype, layout, direction or threads"
     legal = AdaptedConfigs(problem, device)
     features = heuristic_features(problem, device)
+    found: dict[tuple[str, Config], float] = {}
     for ranked in model.rank(problem, device, features)[:_TRIED]:
-        solver = ranked.member.solver
-        config = legal.config(solver, ranked.member.config, ranked.member.place)
-        if config is None:
-            continue
-        confidence = model.confidence(features, ranked.behind)
-        if confidence < SURE:
-            return f"the heuristic is not sure enough (confidence {confidence:.2f} of {SURE})"
-        return TrainedProposal(solver, config, confidence)
-    return "the problem can use none of the configs that the heuristic ranks first"
+        member = ranked.member
+        config = legal.config(member.solver, member.config, member.place)
+        if config is not None:
+            found.setdefault((member.solver, config), ranked.behind)
+        if len(found) == (_TIMED if device.kind == "cpu" else 1):
+            break
+    if not found:
+        return "the problem can use none of the configs that the heuristic ranks first"
+    (solver, config), *others = found
+    confidence = model.confidence(features, found[solver, config])
+    if confidence < SURE:
+        return f"the heuristic is not sure enough (confidence {confidence:.2f} of {SURE})"
+    return TrainedProposal(solver, config, confidence, tuple(others))
