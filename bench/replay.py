@@ -34,6 +34,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 from machine import RESULTS, now, versions, write_result
@@ -247,6 +248,26 @@ def report(cells: Sequence[Cell], rows: Sequence[SearcherScore]) -> str:
         [row.searcher, *(shares.get((row.searcher, name), "") for name in names)] for row in rows
     ]
     return f"{means}\n\n{table(['searcher', *names], lines)}"
+
+
+def random_needs(runs: ScoredRuns) -> dict[str, float]:
+    """How many times as many evaluations random search needs for what a searcher has after so many.
+
+    Random search has the best config of a space after all of its configs at the latest.
+    """
+    means = runs.ratios.mean(axis=0)
+    return {
+        str(n): runs.baseline.evaluations_for(float(means[n - 1])) / n
+        for n in CHECKED
+        if n <= len(means)
+    }
+
+
+def mean_needs(cells: Sequence[Cell], searcher: str) -> dict[str, float]:
+    """The geometric means over the spaces of a searcher."""
+    found = [random_needs(c.runs) for c in cells if c.searcher == searcher and c.runs]
+    shared = [name for name in map(str, CHECKED) if found and all(name in one for one in found)]
+    return {name: geometric_mean(one[name] for one in found) for name in shared}
 
 
 def _text(found: Estimate, digits: int) -> str:

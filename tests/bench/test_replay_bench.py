@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from replay import PRIOR, Options, measure, report, summaries
+from replay import PRIOR, Options, measure, record, report, summaries
 from replay_kernel_tuner import KernelTuner, _read
 from replay_runs import RunStore, with_priors
 from replay_spaces import Case, synthetic, t4_cases
@@ -61,6 +61,22 @@ def test_runs_are_made_once_and_compared(tmp_path: Path) -> None:
     assert kept.read_bytes() == before
     assert [cell.evaluations for cell in again] == [10.0, 0.0]
     assert "| random | 1 | 3 |" in report(again, summaries(again))
+
+
+def test_the_result_says_what_random_search_needs_for_the_same(tmp_path: Path) -> None:
+    trials = [Trial(Config(a=a, b=b), value=1.0 + a + b / 40) for a in range(5) for b in range(40)]
+    large = Case("large", "t4", RecordedSpace(trials, "large"))
+    options = Options(
+        (large,), ("random", "genetic"), KernelTuner(None), 60, 3, 60, RunStore(tmp_path), None
+    )
+    cells = list(measure(options))
+    found = record(options, cells, summaries(cells))
+    json.dumps(found, allow_nan=False)
+    needs = {one["searcher"]: one["random_needs"] for one in found["means"]}
+    assert {name: list(one) for name, one in needs.items()} == {
+        name: ["25", "50"] for name in ("random", "genetic")
+    }
+    assert 0 < needs["random"]["50"] < needs["genetic"]["50"] <= 200 / 50
 
 
 def test_a_search_that_the_limit_cut_off_counts_only_if_it_is_the_only_one() -> None:
