@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from machine import RESULTS, now, versions, write_result
+from machine import FORMAT, RESULTS, now, versions, write_result
 from skipjack.core import Config, Countable, Device, Problem, Promising, Space, Trial
 from skipjack.learn.replay import area
 from skipjack.runtime import select_device
@@ -226,7 +226,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     write_result(
         args.json,
         {
-            "bench": "model_search",
+            "format": FORMAT,
+            "name": "model_search",
             "date": now(),
             "device": device,
             "versions": versions(),

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from machine import RESULTS, now, versions, write_result
+from machine import FORMAT, RESULTS, now, versions, write_result
 from skipjack.core import Trial
 from skipjack.errors import SkipjackError
 from skipjack.learn.replay import RandomBaseline, RecordedSpace, log_ratios, run_replay
@@ -115,7 +115,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     write_result(
         args.json,
         {
-            "bench": "model_transfer",
+            "format": FORMAT,
+            "name": "model_transfer",
             "date": now(),
             "device": device,
             "prior": other_device,

@@ -47,7 +47,7 @@ TARGETS = ("TRITON", "CUTLASS3")
 PRECISIONS = {"f16": "HSH", "bf16": "TST"}
 """Letters of the library: operands, sums, result."""
 ASKED, COUNTS = 32, (1, 4, 8, 16)
-PICKS = Path(__file__).resolve().parent / "results" / "nv_matmul_picks.json"
+PICKS = CACHE / "nv_matmul_picks.json"
 _SCRIPT = Path(__file__).resolve().parent / "peers" / "nv_matmul_picks.py"
 _PACKAGE = "nvidia-matmul-heuristics"
 _RESAMPLED, _LOST = 2000, 0.99

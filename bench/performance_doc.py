@@ -1,7 +1,7 @@
-"""Write the tables of docs/performance.md from the result files: no number is typed by hand.
+"""Write the tables of docs from the result files: no number is typed by hand.
 
 A table stands between ``<!-- results:NAME -->`` and ``<!-- end -->``; what is there is replaced.
-``--check`` writes nothing and exits with 1 if the document is out of date.
+``--check`` writes nothing and exits with 1 if a document is out of date.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from pathlib import Path
 
 import conv_tables
 import gpu_tables
+import learning_tables
 import lookup_tables
 import small_tables
 import thread_tables
 from table_text import Record, is_held
 
 HOME = Path(__file__).resolve().parent
-DOCUMENT = HOME.parent / "docs" / "performance.md"
+DOCUMENTS = [HOME.parent / "docs" / name for name in ("performance.md", "learning-results.md")]
 RESULTS = HOME / "results"
 FORMAT = 1
 
@@ -91,6 +92,12 @@ TABLES: dict[str, tuple[str, Make]] = {
     "gpu-vector": ("gpu_vector", _each(gpu_tables.means)),
     "gpu-bandwidth": ("gpu_compile", _each(gpu_tables.vectors)),
     "gpu-start-well": ("gpu_start_well", _each(gpu_tables.starts)),
+    "learn-heuristic": ("learn_heuristic", _each(learning_tables.heuristic)),
+    "learn-transfer": ("learn_transfer", _each(learning_tables.heuristic_transfer)),
+    "model-search": ("model_search", _each(learning_tables.model_search)),
+    "model-transfer": ("model_transfer", _each(learning_tables.transfer)),
+    "replay": ("replay", _each(learning_tables.replay_means)),
+    "replay-spaces": ("replay", _each(learning_tables.replay_spaces)),
     "gpu-searches": ("gpu_autotune", _each(gpu_tables.searches)),
 }
 
@@ -110,17 +117,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Write the document, or say whether it is up to date."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="exit with 1 if out of date")
-    parser.add_argument("--document", type=Path, default=DOCUMENT)
+    parser.add_argument("--document", type=Path, action="append", help="default: all of them")
     parser.add_argument("--results", type=Path, default=RESULTS)
     args = parser.parse_args(argv)
-    before = args.document.read_text(encoding="utf-8")
-    after = render(before, read_results(args.results))
-    if args.check:
-        if before != after:
-            print(f"{args.document.name} is out of date: run python bench/performance_doc.py")
-        return int(before != after)
-    args.document.write_text(after, encoding="utf-8")
-    return 0
+    results, outdated = read_results(args.results), 0
+    for document in args.document or DOCUMENTS:
+        before = document.read_text(encoding="utf-8")
+        after = render(before, results)
+        if not args.check:
+            document.write_text(after, encoding="utf-8")
+        elif before != after:
+            print(f"{document.name} is out of date: run python bench/performance_doc.py")
+            outdated = 1
+    return outdated
 
 
 if __name__ == "__main__":
