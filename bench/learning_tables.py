@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
+import skipjack
+from skipjack.models import HEURISTIC_FILE, ConfigHeuristic
 from table_text import Record, table, where
+
+SHIPPED = Path(skipjack.__file__).parent / "system" / "models"
 
 
 def replay_means(result: Record) -> str:
@@ -117,6 +122,29 @@ def heuristic_transfer(result: Record) -> str:
     ]
     trained = ", ".join(result["trained_on"])
     return f"Trained on {trained}. {where(result)}\n\n{table(('way', 'problems', 'mean'), rows)}"
+
+
+def cards(folder: Path = SHIPPED) -> str:
+    """What the heuristics that come with Skipjack were fitted to, and their quality held out."""
+    rows = []
+    for path in sorted(folder.glob(f"{HEURISTIC_FILE}-*.npz")):
+        model = ConfigHeuristic.read(path.read_bytes(), path.name)
+        card = model.card
+        held = {way: one["mean"] for way, one in card["held_out"].items()}
+        kinds = [*card["dtypes"], *card["layouts"], *card["directions"]]
+        rows.append(
+            (
+                f"{model.group}, `{model.device}`",
+                ", ".join(card["devices"]),
+                f"{card['problems']}, {card['trials']}",
+                ", ".join(kinds),
+                ", ".join(f"`{name}`" for name in card["solvers"]),
+                ", ".join(f"{way} {mean:.3f}" for way, mean in held.items()),
+                f"`{card.get('digest', '')[:12]}`, {card['made'][:10]}",
+            )
+        )
+    head = ("for", "measured on", "problems, trials", "kinds", "solvers", "held out", "digest, day")
+    return table(head, rows)
 
 
 def _percent(logarithm: float) -> str:

@@ -22,7 +22,8 @@ import thread_tables
 from table_text import Record, is_held
 
 HOME = Path(__file__).resolve().parent
-DOCUMENTS = [HOME.parent / "docs" / name for name in ("performance.md", "learning-results.md")]
+_PAGES = ("performance.md", "learning.md", "learning-results.md")
+DOCUMENTS = [HOME.parent / "docs" / name for name in _PAGES]
 RESULTS = HOME / "results"
 FORMAT = 1
 
@@ -92,6 +93,7 @@ TABLES: dict[str, tuple[str, Make]] = {
     "gpu-vector": ("gpu_vector", _each(gpu_tables.means)),
     "gpu-bandwidth": ("gpu_compile", _each(gpu_tables.vectors)),
     "gpu-start-well": ("gpu_start_well", _each(gpu_tables.starts)),
+    "learn-cards": ("", lambda _: learning_tables.cards()),
     "learn-heuristic": ("learn_heuristic", _each(learning_tables.heuristic)),
     "learn-transfer": ("learn_transfer", _each(learning_tables.heuristic_transfer)),
     "model-search": ("model_search", _each(learning_tables.model_search)),

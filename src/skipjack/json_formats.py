@@ -34,6 +34,7 @@ FORMATS: Mapping[str, int] = {
     "job log": 1,
     "learn heuristic": 1,
     "learn ranker": 1,
+    "learn report": 1,
     "ledger gc": 1,
     "ledger merge": 1,
     "ledger show": 3,

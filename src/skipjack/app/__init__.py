@@ -27,10 +27,13 @@ if TYPE_CHECKING:
         status,
     )
     from skipjack.app.learning import (
+        FamilyQuality,
         LearnedModel,
+        LearningReport,
         LearnRequest,
         learn_heuristics,
         learn_rankers,
+        learning_reports,
     )
     from skipjack.app.problems import Placement, ProblemList
     from skipjack.app.ranking import FindRequest, FindRun, find
@@ -96,6 +99,7 @@ __all__ = [
     "ExportOptions",
     "ExportResult",
     "ExportedFile",
+    "FamilyQuality",
     "FindRequest",
     "FindRun",
     "FleetOverview",
@@ -109,6 +113,7 @@ __all__ = [
     "JobState",
     "LearnRequest",
     "LearnedModel",
+    "LearningReport",
     "LedgerChoice",
     "MergeRule",
     "NotApplicable",
@@ -152,6 +157,7 @@ __all__ = [
     "known_entries",
     "learn_heuristics",
     "learn_rankers",
+    "learning_reports",
     "promote",
     "promotions",
     "replay",
@@ -175,7 +181,10 @@ __getattr__, __dir__ = lazy(
         "job_status": (
             "FleetOverview FleetStatus IdleMachines JobCounts JobListing StatusRequest status"
         ),
-        "learning": "LearnRequest LearnedModel learn_heuristics learn_rankers",
+        "learning": (
+            "FamilyQuality LearnRequest LearnedModel LearningReport learn_heuristics "
+            "learn_rankers learning_reports"
+        ),
         "problems": "Placement ProblemList",
         "ranking": "FindRequest FindRun find",
         "release": (

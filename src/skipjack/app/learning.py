@@ -1,8 +1,9 @@
-"""``learn``: rankers and heuristics from ledgers, kept in the user directory if they are better."""
+"""``learn``: rankers and heuristics from ledgers, and a report of what models learn from them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -10,6 +11,15 @@ from typing import Any
 
 from skipjack.app.configuration import configured
 from skipjack.errors import UsageError
+from skipjack.learn.explanation import (
+    FeatureEffect,
+    FeatureShare,
+    KeptQuality,
+    family_of,
+    feature_effects,
+    feature_shares,
+    kept_qualities,
+)
 from skipjack.learn.heuristic import (
     FIRST,
     HEURISTIC,
@@ -24,6 +34,7 @@ from skipjack.learn.heuristic import (
     summarized,
 )
 from skipjack.learn.ranker import (
+    ProblemRows,
     RankerSummary,
     by_kind,
     describe_trials,
@@ -40,6 +51,9 @@ from skipjack.storage import user_directory, utc_now
 LEAST_PROBLEMS = 10
 """Fewer problems say nothing about problems that were never measured."""
 _FOLDS = 5
+_TOO_FEW = f"fewer than {LEAST_PROBLEMS} problems have times"
+_EFFECTS = 8
+"""So many features have their effects in a report."""
 
 Tell = Callable[[str], None]
 
@@ -108,10 +122,9 @@ def learn_rankers(
     for (group, device), trials in _wanted(request, chosen).items():
         tell(f"{group} on {device}: {numbered(len(trials), 'problem')}")
         counted = len(trials), sum(len(one.measured) for one in trials)
-        parts = [part for one in trials for part in problem_rows(one)]
-        usable = [part for part in parts if len(part.rows) and part.trials.best_ns < inf]
+        usable = _usable_rows(trials)
         if len({part.trials.problem for part in usable}) < LEAST_PROBLEMS:
-            reason = f"fewer than {LEAST_PROBLEMS} problems have times"
+            reason = _TOO_FEW
             found.append(LearnedModel(RANKER_FILE, group, device, *counted, reason=reason))
             continue
         quality = ranker_quality(usable, _FOLDS, tell)
@@ -150,15 +163,13 @@ def _learned(
     known = [one for one in trials if one.best_ns < inf]
     model = LearnedModel(HEURISTIC_FILE, *kind, len(known), sum(len(one.measured) for one in known))
     if len(known) < LEAST_PROBLEMS:
-        return replace(model, reason=f"fewer than {LEAST_PROBLEMS} problems have times")
+        return replace(model, reason=_TOO_FEW)
     if len({device_key(one.device) for one in known}) != 1:
         raise UsageError("the ledgers have devices of several kinds; name one with --device")
     options = HeuristicOptions()
     folds = Folds(known, shape_folds(known), _FOLDS)
     held = folds.evaluate(options, only_measured=True, progress=lambda _: None)
-    qualities = tuple(
-        (way, summarized(_measured(held, way))) for way in (HEURISTIC, FIRST, NEAREST)
-    )
+    qualities = _by_way(held)
     model = replace(model, qualities=qualities)
     for other in (FIRST, NEAREST):
         better, low, high = is_better(held, other)
@@ -179,6 +190,11 @@ def _learned(
     path.parent.mkdir(parents=True, exist_ok=True)
     heuristic.save(path)
     return replace(model, path=path)
+
+
+def _usable_rows(trials: Sequence[ProblemTrials]) -> list[ProblemRows]:
+    parts = [part for one in trials for part in problem_rows(one)]
+    return [part for part in parts if len(part.rows) and part.trials.best_ns < inf]
 
 
 def _measured(held: Sequence[HeldOutProblem], way: str) -> list[float]:
@@ -206,3 +222,94 @@ def _wanted(
 
 def _directory(request: LearnRequest, settings: Settings) -> Path:
     return request.output or user_directory(settings)
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyQuality:
+    """How near to the best each way comes in a family of problems, on shapes held out."""
+
+    family: str
+    qualities: tuple[tuple[str, QualitySummary], ...]
+    """By way."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearningReport:
+    """What models learn from the trials of a group of operations on a kind of device."""
+
+    group: str
+    device: str
+    card: Mapping[str, Any]
+    """What was measured, see `describe_trials`."""
+    reason: str = ""
+    """Why there is nothing else."""
+    shares: tuple[FeatureShare, ...] = ()
+    effects: tuple[FeatureEffect, ...] = ()
+    kept: tuple[KeptQuality, ...] = ()
+    """What is lost where only the first configs of an order are measured."""
+    qualities: tuple[tuple[str, QualitySummary], ...] = ()
+    """By way, over all problems held out."""
+    families: tuple[FamilyQuality, ...] = ()
+
+    def record(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            **{"group": self.group, "device": self.device, "card": dict(self.card)},
+            "reason": self.reason,
+            "shares": {one.name: one.share for one in self.shares},
+            "effects": [_fields(one) for one in self.effects],
+            "kept": [_fields(one) for one in self.kept],
+            "held_out": {name: _fields(one) for name, one in self.qualities},
+            "families": {
+                one.family: {name: _fields(each) for name, each in one.qualities}
+                for one in self.families
+            },
+        }
+
+
+def learning_reports(
+    request: LearnRequest, tell: Tell = lambda _: None, settings: Settings | None = None
+) -> list[LearningReport]:
+    """Fit models as `learn_rankers` and `learn_heuristics` do, and say what they learned.
+
+    No model is kept.
+    """
+    found = []
+    for (group, device), trials in _wanted(request, configured(settings)).items():
+        tell(f"{group} on {device}: {numbered(len(trials), 'problem')}")
+        report = LearningReport(group, device, describe_trials(trials))
+        parts = _usable_rows(trials)
+        if len({part.trials.problem for part in parts}) < LEAST_PROBLEMS:
+            found.append(replace(report, reason=_TOO_FEW))
+            continue
+        ranker = fit_ranker(parts)
+        shares = feature_shares(ranker)
+        names = [one.name for one in shares[:_EFFECTS]]
+        known = [one for one in trials if one.best_ns < inf]
+        held = Folds(known, shape_folds(known), _FOLDS).evaluate(
+            HeuristicOptions(), only_measured=True, progress=tell
+        )
+        found.append(
+            replace(
+                report,
+                shares=tuple(shares),
+                effects=tuple(feature_effects(ranker, parts, names)),
+                kept=tuple(kept_qualities(parts, _FOLDS, tell)),
+                qualities=_by_way(held),
+                families=tuple(_families(held)),
+            )
+        )
+    return found
+
+
+def _by_way(held: Sequence[HeldOutProblem]) -> tuple[tuple[str, QualitySummary], ...]:
+    return tuple((way, summarized(_measured(held, way))) for way in (HEURISTIC, FIRST, NEAREST))
+
+
+def _families(held: Sequence[HeldOutProblem]) -> Iterator[FamilyQuality]:
+    """The family on which the heuristic loses most comes first."""
+    by_family: defaultdict[str, list[HeldOutProblem]] = defaultdict(list)
+    for one in held:
+        by_family[family_of(one.trials.problem)].append(one)
+    found = [FamilyQuality(name, _by_way(every)) for name, every in by_family.items()]
+    yield from sorted(found, key=lambda one: dict(one.qualities)[HEURISTIC].mean)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skipjack.cli.arguments import JsonOption, examples
+from skipjack.cli.arguments import JsonOption, check_outputs, examples
 
 if TYPE_CHECKING:
     from skipjack.app import LearnedModel, LearnRequest
@@ -39,6 +39,7 @@ app = typer.Typer(
     epilog=examples(
         "skipjack learn ranker --from ledger.sqlite",
         "skipjack learn heuristic --device sm_90/132",
+        "skipjack learn report -o learned.html",
     ),
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -101,6 +102,39 @@ def heuristic(
     _show("learn heuristic", models, json)
     if not any(model.path for model in models):
         raise typer.Exit(1)
+
+
+@app.command(
+    "report",
+    epilog=examples(
+        "skipjack learn report -o learned.html",
+        "skipjack learn report --from ledger.sqlite --operation matmul -o products.html",
+    ),
+)
+def report(
+    output: Annotated[Path, typer.Option("-o", "--output", help="The HTML file to write.")],
+    ledgers: FromOption = None,
+    device: KindOption = None,
+    operation: OperationOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Write what models learn: what mattered, what pruning loses, regret by family of shapes.
+
+    One page without scripts, for each group of operations and kind of device in the ledgers: the
+    data card, importance and partial dependence of features, and figures on shapes held out.
+    """
+    from skipjack.app import learning_reports
+    from skipjack.report import learning_document, print_json, write_document
+
+    check_outputs(output)
+    request = _request(ledgers, device, operation, None)
+    reports = learning_reports(request, _tell(json))
+    write_document(learning_document(reports), output)
+    if json:
+        for one in reports:
+            print_json("learn report", one.record() | {"path": str(output)})
+    else:
+        typer.echo(f"{output} is written")
 
 
 def _request(

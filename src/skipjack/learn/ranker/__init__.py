@@ -15,7 +15,12 @@ if TYPE_CHECKING:
         problem_rows,
         shape_group,
     )
-    from skipjack.learn.ranker.quality import RankerSummary, ranker_quality
+    from skipjack.learn.ranker.quality import (
+        RankerSummary,
+        held_out,
+        part_scores,
+        ranker_quality,
+    )
     from skipjack.learn.ranker.schedules import schedule_rows
 
 __all__ = [
@@ -26,6 +31,8 @@ __all__ = [
     "by_kind",
     "describe_trials",
     "fit_ranker",
+    "held_out",
+    "part_scores",
     "problem_rows",
     "ranker_quality",
     "schedule_rows",
@@ -38,7 +45,7 @@ __getattr__, __dir__ = lazy(
         "fitting": (
             "FAR TREES ProblemRows by_kind describe_trials fit_ranker problem_rows shape_group"
         ),
-        "quality": "RankerSummary ranker_quality",
+        "quality": "RankerSummary held_out part_scores ranker_quality",
         "schedules": "schedule_rows",
     },
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Any
@@ -172,12 +172,16 @@ Progress = Callable[[str], None]
 
 
 def describe_trials(trials: Sequence[ProblemTrials]) -> dict[str, Any]:
-    """The data card: what a model was fitted to."""
+    """The data card: what a model was fitted to.
+
+    The digest identifies the trials themselves, so that ledgers can be compared with it.
+    """
     devices: dict[str, Device] = {one.device.class_key: one.device for one in trials}
     measured = [m for one in trials for m in one.measured]
     return {
         "problems": len(trials),
         "trials": len(measured),
+        "digest": digest_of(sorted(_rows_of(trials))),
         "failed": sum(m.time_ns == float("inf") for m in measured),
         "devices": sorted({f"{one.name} {one.model}".strip() for one in devices.values()}),
         "solvers": sorted({m.solver for m in measured}),
@@ -185,3 +189,10 @@ def describe_trials(trials: Sequence[ProblemTrials]) -> dict[str, Any]:
         "layouts": sorted({one.problem.layout for one in trials if one.problem.layout}),
         "directions": sorted({one.problem.direction for one in trials if one.problem.direction}),
     }
+
+
+def _rows_of(trials: Iterable[ProblemTrials]) -> Iterator[list[Any]]:
+    for one in trials:
+        for each in one.measured:
+            where = one.problem.key, one.device.class_key, *each.key, str(each.status)
+            yield [*where, f"{each.time_ns:.6g}"]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skipjack.learn.ranker.fitting import ProblemRows, fit_ranker, shape_group
+from skipjack.models import Ranker
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,31 +33,42 @@ def ranker_quality(
     parts: Sequence[ProblemRows], count: int, progress: Callable[[str], None] = lambda _: None
 ) -> RankerSummary:
     """The quality by folds that are grouped by shape."""
+    first, eight, drawn = [], [], []
+    for ranker, of_problem in held_out(parts, count, progress):
+        scored: list[tuple[float, float]] = []
+        for part in of_problem:
+            scores = part_scores(part, ranker).tolist()
+            scored += zip(scores, [one.time_ns for one in part.measured], strict=True)
+        ranked = [time for _, time in sorted(scored)]
+        best = min(ranked)
+        if best < inf:
+            first.append(best / ranked[0])
+            eight.append(best / min(ranked[:8]))
+            drawn.append(float(np.mean([best / time for time in ranked])))
+    figures = (np.mean(first), np.quantile(first, 0.1), np.mean(eight), np.mean(drawn))
+    return RankerSummary(len(first), *(round(float(one), 4) for one in figures))
+
+
+def held_out(
+    parts: Sequence[ProblemRows], count: int, progress: Callable[[str], None] = lambda _: None
+) -> Iterator[tuple[Ranker, list[ProblemRows]]]:
+    """Each problem with a ranker that was fitted to other shapes, by so many folds."""
     shapes = sorted({shape_group(part.trials.problem) for part in parts})
     order = np.random.default_rng(0).permutation(len(shapes)).tolist()
     fold = {shapes[at]: rank % count for rank, at in enumerate(order)}
-    first, eight, drawn = [], [], []
     for number in range(min(count, len(shapes))):
         rest = [part for part in parts if fold[shape_group(part.trials.problem)] != number]
-        out = [part for part in parts if fold[shape_group(part.trials.problem)] == number]
+        out: defaultdict[str, list[ProblemRows]] = defaultdict(list)
+        for part in parts:
+            if fold[shape_group(part.trials.problem)] == number:
+                out[part.trials.problem.key + part.trials.device.class_key].append(part)
         progress(f"fold {number + 1} of {count}")
-        if not rest or not out:
-            continue
-        ranker = fit_ranker(rest)
-        by_problem: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
-        for part in out:
-            solver = part.measured[0].solver
-            scores = ranker.scores(ranker.arranged(part.rows, part.names, solver))
-            by_problem[part.trials.problem.key + part.trials.device.class_key] += [
-                (score, one.time_ns)
-                for score, one in zip(scores.tolist(), part.measured, strict=True)
-            ]
-        for scored in by_problem.values():
-            ranked = [time for _, time in sorted(scored)]
-            best = min(ranked)
-            if best < inf:
-                first.append(best / ranked[0])
-                eight.append(best / min(ranked[:8]))
-                drawn.append(float(np.mean([best / time for time in ranked])))
-    figures = (np.mean(first), np.quantile(first, 0.1), np.mean(eight), np.mean(drawn))
-    return RankerSummary(len(first), *(round(float(one), 4) for one in figures))
+        if rest and out:
+            ranker = fit_ranker(rest)
+            yield from ((ranker, of_problem) for of_problem in out.values())
+
+
+def part_scores(part: ProblemRows, ranker: Ranker) -> NDArray[np.float64]:
+    """The scores of what was measured, lower is better."""
+    solver = part.measured[0].solver
+    return ranker.scores(ranker.arranged(part.rows, part.names, solver))
