@@ -73,3 +73,28 @@ def test_too_few_problems_are_not_learnt_from(user_dir: Path, tmp_path: Path) ->
     done = learn("heuristic", "--from", few)
     assert done.returncode == 1
     assert "fewer than 10 problems" in done.stdout
+
+
+def test_a_report_is_one_page_that_loads_nothing(
+    ledgers: Path, user_dir: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "learned.html"
+    done = learn("report", "--from", ledgers, "-o", page, "--json")
+    assert done.returncode == 0, done.stderr
+    (line,) = map(json.loads, done.stdout.splitlines())
+    assert line["path"] == str(page) and line["card"]["problems"] == 16
+    assert {one["order"] for one in line["kept"]} >= {"ranker", "random"}
+    text = page.read_text(encoding="utf-8")
+    assert "What mattered" in text and "What pruning loses" in text
+    assert line["card"]["digest"] in text
+    assert "<script" not in text and "src=" not in text
+
+
+def test_a_report_of_few_problems_says_so(user_dir: Path, tmp_path: Path) -> None:
+    few = fill_ledger(tmp_path / "few", 3)
+    page = tmp_path / "learned.html"
+    done = learn("report", "--from", few, "-o", page)
+    assert done.returncode == 0, done.stderr
+    assert "fewer than 10 problems have times" in page.read_text(encoding="utf-8")
+    missing = learn("report", "--from", few, "-o", tmp_path / "no" / "such" / "learned.html")
+    assert missing.returncode and "Traceback" not in missing.stderr

@@ -124,7 +124,8 @@ def report(
     data card, importance and partial dependence of features, and figures on shapes held out.
     """
     from skipjack.app import learning_reports
-    from skipjack.report import learning_document, print_json, write_document
+    from skipjack.report import learning_document, print_json
+    from skipjack.report.documents import write_document
 
     check_outputs(output)
     request = _request(ledgers, device, operation, None)

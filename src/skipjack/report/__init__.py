@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from skipjack.report.doctor import examine, print_findings
     from skipjack.report.escaping import escaped_output, use_plain_characters
     from skipjack.report.learning import print_models
+    from skipjack.report.learning_page import learning_document
     from skipjack.report.ledger import print_problem, problem_records
     from skipjack.report.numbers import rate_text
     from skipjack.report.program import render_program_result
@@ -36,6 +37,7 @@ __all__ = [
     "envelope",
     "escaped_output",
     "examine",
+    "learning_document",
     "out",
     "print_device",
     "print_entries",
@@ -66,6 +68,7 @@ __getattr__, __dir__ = lazy(
         "doctor": "examine print_findings",
         "escaping": "escaped_output use_plain_characters",
         "learning": "print_models",
+        "learning_page": "learning_document",
         "ledger": "print_problem problem_records",
         "numbers": "rate_text",
         "program": "render_program_result",
