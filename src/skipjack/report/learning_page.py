@@ -26,7 +26,7 @@ def learning_document(reports: Sequence[LearningReport]) -> Document:
 
 
 def _parts(report: LearningReport) -> list[Part]:
-    parts: list[Part] = [FactList(_card(report))]
+    parts: list[Part] = [FactList(tuple(_card(report)))]
     if report.reason:
         return [*parts, Prose(f"Nothing was learned: {report.reason}.", warning=True)]
     return [

@@ -78,7 +78,7 @@ def _qualities(parts: Sequence[ProblemRows], ranker: Ranker) -> dict[tuple[Order
         estimate = np.concatenate(estimates).astype(np.float64)
         if (estimate != MISSING).all():
             scores[Order.ESTIMATE] = estimate
-    found = {}
+    found: dict[tuple[Order, int], float] = {}
     for by, each in scores.items():
         ranked = best / times[np.argsort(each, kind="stable")]
         found |= {(by, kept): float(ranked[:kept].max()) for kept in KEPT}
