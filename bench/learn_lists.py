@@ -3,6 +3,7 @@
 ::
 
     python bench/learn_lists.py products --count 250 > bench/lists/learn_products_drawn.txt
+    python bench/learn_lists.py long-products --count 120 > bench/lists/learn_products_long.txt
     python bench/learn_lists.py convs --count 160 > bench/lists/learn_convs_drawn.txt
 """
 
@@ -43,6 +44,19 @@ def products(rng: Rng) -> Iterator[str]:
         if not FEWEST_FLOPS <= flops <= MOST_FLOPS or max(m * k, k * n, m * n) > MOST_ELEMENTS:
             continue
         turned = rng.choice(["", "/tb=1", "/ta=1"], p=[0.55, 0.35, 0.1])
+        yield f"matmul:{m}x{n}x{k}{turned}"
+
+
+def long_products(rng: Rng) -> Iterator[str]:
+    """Products with a long sum, and of few rows with a large matrix, as in decoding."""
+    while True:
+        if rng.random() < 0.5:
+            m, n, k = _size(rng, 16, 512), _size(rng, 16, 512), _size(rng, 2048, 16384)
+        else:
+            m, n, k = int(rng.integers(1, 17)), _size(rng, 512, 8192), _size(rng, 512, 8192)
+        if 2.0 * m * n * k > 2 * MOST_FLOPS or max(m * k, k * n, m * n) > 2 * MOST_ELEMENTS:
+            continue
+        turned = rng.choice(["", "/tb=1", "/ta=1"], p=[0.5, 0.4, 0.1])
         yield f"matmul:{m}x{n}x{k}{turned}"
 
 
@@ -119,6 +133,7 @@ def gpu_convs(rng: Rng) -> Iterator[str]:
 
 DRAWN: dict[str, Callable[[Rng], Iterator[str]]] = {
     "products": products,
+    "long-products": long_products,
     "convs": convs,
     "gpu-products": gpu_products,
     "gpu-convs": gpu_convs,
