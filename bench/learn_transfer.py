@@ -4,9 +4,9 @@
 
     python bench/learn_transfer.py MODEL.npz --trained DIR --on OTHER_DIR --json RESULT
 
-``--trained`` is the ledger that the model was fitted to: its winners are what the nearest problem
-has. ``--on`` is a ledger of another class of devices, in which many configs of each problem were
-timed. Problems whose shapes are in both are left out, unless ``--all`` is given: they say how well
+``--trained`` is a ledger of the problems that the model was fitted to: its winners are what the
+nearest problem has. ``--on`` is a ledger of another class of devices, in which many configs of each
+problem were timed. Problems whose shapes are in both are left out, unless ``--all`` is given: they say how well
 winners carry over. Each way names the first of its configs that was timed there.
 """
 
@@ -64,7 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.json and there:
         device = there[0].device
         result = machine.header("learn_transfer", device, [])
-        result |= {"trained_on": sorted({one.device.name for one in known}), "ways": found}
+        nearest_on = sorted({one.device.name for one in known})
+        trained_on = list(heuristic.card["devices"])
+        result |= {"trained_on": trained_on, "nearest_on": nearest_on, "ways": found}
         machine.write_result(args.json, result)
     return 0
 

@@ -121,7 +121,9 @@ def heuristic_transfer(result: Record) -> str:
         for way, one in ways.items()
     ]
     trained = ", ".join(result["trained_on"])
-    return f"Trained on {trained}. {where(result)}\n\n{table(('way', 'problems', 'mean'), rows)}"
+    near = ", ".join(result["nearest_on"])
+    said = f"Trained on {trained}; nearest shapes as measured on {near}."
+    return f"{said} {where(result)}\n\n{table(('way', 'problems', 'mean'), rows)}"
 
 
 def cards(folder: Path = SHIPPED) -> str:

@@ -53,7 +53,7 @@ class HeuristicOptions:
     """So many first proposals of each solver may be members, too. They take as long to make as the
     space takes to order its configs: milliseconds. None: where configs seldom fit other problems,
     as those of convolutions, `PROPOSALS`, else none."""
-    drawn: int = 2
+    drawn: int = 5
     """For each measured problem so many others are drawn on which the trees imitate the ranker."""
     deciding: int = 150
     """About so many of these take part in the choice of the portfolio."""
