@@ -162,7 +162,7 @@ $(EVERYTHING): pyproject.toml constraints.txt tools/install-servers | $(BIN)/pyt
 	tools/install-servers & \
 	    $(PIP) --no-compile $(TORCH_PIP_ARGS) \
 	        --group test --group lint \
-	        -e '.[plots,mkl,torch,triton,rl,loadgen,optuna,postgresql,mariadb,ray]' \
+	        -e '.[plots,png,mkl,torch,triton,rl,loadgen,optuna,postgresql,mariadb,ray]' \
 	        && touch $(STAMP) $(TORCH) $(LOADGEN) $(FLEET); \
 	    wait
 	$(MAKE) --no-print-directory $(STAMP) $(TORCH) $(FLEET)

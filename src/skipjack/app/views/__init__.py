@@ -9,6 +9,7 @@ if TYPE_CHECKING:
         MOST_ROWS,
         RecordTable,
         TableRequest,
+        Unit,
         ViewColumn,
         check_request,
         table_of,
@@ -18,6 +19,7 @@ __all__ = [
     "MOST_ROWS",
     "RecordTable",
     "TableRequest",
+    "Unit",
     "ViewColumn",
     "check_request",
     "table_of",
@@ -25,5 +27,5 @@ __all__ = [
 
 __getattr__, __dir__ = lazy(
     __name__,
-    {"tables": "MOST_ROWS RecordTable TableRequest ViewColumn check_request table_of"},
+    {"tables": "MOST_ROWS RecordTable TableRequest Unit ViewColumn check_request table_of"},
 )
