@@ -13,6 +13,18 @@ from typing import TYPE_CHECKING
 from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
+    from skipjack.app.actions import (
+        ActionResult,
+        ActionTarget,
+        ResetRequest,
+        abort_jobs,
+        disable_machines,
+        enable_machines,
+        recorded_actions,
+        reset_jobs,
+        resume_jobs,
+        touched_by_others,
+    )
     from skipjack.app.bank_entries import known_entries
     from skipjack.app.configuration import EngineName, configured
     from skipjack.app.events import BatchBegun, Notice, ProblemBegun, WorkEvent, WorkObserver
@@ -84,6 +96,8 @@ if TYPE_CHECKING:
     from skipjack.interop import NotApplicable
 
 __all__ = [
+    "ActionResult",
+    "ActionTarget",
     "Alias",
     "BatchBegun",
     "BuildRequest",
@@ -127,6 +141,7 @@ __all__ = [
     "ReplayObserver",
     "ReplayRequest",
     "ReplayResult",
+    "ResetRequest",
     "RunEvent",
     "RunObserver",
     "RunOptions",
@@ -142,9 +157,12 @@ __all__ = [
     "VerifyRequest",
     "WorkEvent",
     "WorkObserver",
+    "abort_jobs",
     "build",
     "compare",
     "configured",
+    "disable_machines",
+    "enable_machines",
     "export",
     "export_t4",
     "find",
@@ -154,12 +172,16 @@ __all__ = [
     "learn_rankers",
     "promote",
     "promotions",
+    "recorded_actions",
     "replay",
+    "reset_jobs",
+    "resume_jobs",
     "run",
     "split_searchers",
     "status",
     "submit_run",
     "sweep",
+    "touched_by_others",
     "tune",
     "undo_promotions",
     "verify",
@@ -168,6 +190,10 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "actions": (
+            "ActionResult ActionTarget ResetRequest abort_jobs disable_machines enable_machines "
+            "recorded_actions reset_jobs resume_jobs touched_by_others"
+        ),
         "bank_entries": "known_entries",
         "configuration": "EngineName configured",
         "events": "BatchBegun Notice ProblemBegun WorkEvent WorkObserver",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Told,
         WorkRequest,
     )
+    from skipjack.fleet.store.catalog.actions import RecordedAction
     from skipjack.fleet.store.catalog.devices import (
         DeviceClass,
         ambiguous_device,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     )
     from skipjack.fleet.store.claims.queue import Queue
     from skipjack.fleet.store.claims.task_inputs import FetchedArtifacts
+    from skipjack.fleet.store.jobs.aborts import ResetCount
     from skipjack.fleet.store.jobs.job_history import LogText
     from skipjack.fleet.store.jobs.jobs import AddedJobs, JobResult, JobVerdict
     from skipjack.fleet.store.jobs.problem_list import DeviceResult, ListedProblem, ProblemFilter
@@ -78,7 +80,9 @@ __all__ = [
     "Provenance",
     "Queue",
     "Reception",
+    "RecordedAction",
     "Registrations",
+    "ResetCount",
     "Results",
     "Store",
     "Told",
@@ -97,6 +101,7 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "skipjack.fleet.model": "Built Failed JobState Told Claim ClaimResult Label WorkRequest",
+        "catalog.actions": "RecordedAction",
         "catalog.devices": (
             "DeviceClass ambiguous_device by_name describable distinguishing_names of_record"
         ),
@@ -104,6 +109,7 @@ __getattr__, __dir__ = lazy(
         "claims.bundles": "BuiltPage BundleSelection Bundles ImportedResult Reception",
         "claims.queue": "Queue",
         "claims.task_inputs": "FetchedArtifacts",
+        "jobs.aborts": "ResetCount",
         "jobs.job_history": "LogText",
         "jobs.jobs": "AddedJobs JobResult JobVerdict",
         "jobs.problem_list": "DeviceResult ListedProblem ProblemFilter",
