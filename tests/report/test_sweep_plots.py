@@ -14,10 +14,12 @@ from skipjack.core import Config, Objective, Status
 from skipjack.errors import UsageError
 from skipjack.report.sweep import PlotsMissingError, picture, write_html
 from skipjack.report.sweep.best_so_far import history
-from skipjack.report.sweep.drawing import MOST_PLACES, axis, by_effect, shortened
+from skipjack.report.sweep.drawing import by_effect, shortened
 from skipjack.report.sweep.page import page_text, plots, write_plots
 from skipjack.report.sweep.parameter_plots import cells, chosen_axes, draw_front, draw_heat_map
 from skipjack.sweep.engine import SweepResult
+from skipjack.sweep.results import axis_of
+from skipjack.sweep.results.parameters import MOST_PLACES
 
 PLOTS = ("best-so-far", "heat-map", "parallel-coordinates")
 
@@ -93,14 +95,14 @@ def test_two_objectives_have_a_front() -> None:
 
 def test_numbers_stand_in_order_and_words_as_they_came() -> None:
     points = [Config.of({"n": n, "w": w}) for n, w in ((8, "z"), (2, None), (16, "a"))]
-    assert axis("n", points).labels == ("2", "8", "16")
-    assert axis("w", points).labels == ("z", "null", "a")
+    assert axis_of("n", points).labels == ("2", "8", "16")
+    assert axis_of("w", points).labels == ("z", "null", "a")
     mixed = [Config(n=1), Config(m=5), Config(n=True)]
-    assert axis("n", mixed).labels == ("1", "true", "(none)")
+    assert axis_of("n", mixed).labels == ("1", "true", "(none)")
 
 
 def test_many_numbers_are_put_together_in_ranges() -> None:
-    one = axis("n", [Config(n=n) for n in range(64)])
+    one = axis_of("n", [Config(n=n) for n in range(64)])
     assert len(one.labels) == MOST_PLACES
     assert (one.labels[0], one.labels[-1]) == ("0 to 3", "60 to 63")
     assert [one.place(Config(n=n)) for n in (0, 3, 4, 63)] == [0, 0, 1, 15]
@@ -131,7 +133,7 @@ def test_cells_hold_medians_of_points_and_failures() -> None:
         trial(6, {"a": 3, "b": 1}, None),
     ]  # fmt: skip
     result = sweep(trials)
-    across, flat = axis("a", [t.point for t in trials]), axis("x", [t.point for t in trials])
+    across, flat = axis_of("a", [t.point for t in trials]), axis_of("x", [t.point for t in trials])
     assert cells(result, across, flat) == {(0, 0): 2.0, (1, 0): 4.0, (2, 0): None}
 
 

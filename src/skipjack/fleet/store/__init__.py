@@ -20,6 +20,19 @@ if TYPE_CHECKING:
         Told,
         WorkRequest,
     )
+    from skipjack.fleet.store.browsing.errors import ErrorGroup
+    from skipjack.fleet.store.browsing.job_rows import JOB_FILTERS, JOB_SORTS, JobSummary
+    from skipjack.fleet.store.browsing.problem_rows import (
+        PROBLEM_FILTERS,
+        PROBLEM_SORTS,
+        ProblemSummary,
+        TagDetails,
+    )
+    from skipjack.fleet.store.browsing.progress import StateTimeline, Throughput
+    from skipjack.fleet.store.browsing.repository import Browsing
+    from skipjack.fleet.store.browsing.row_page import RowPage
+    from skipjack.fleet.store.browsing.searches import StoredBlock, StoredSearch, StoredTrial
+    from skipjack.fleet.store.browsing.use import DeviceUse, MachineUse
     from skipjack.fleet.store.catalog.actions import RecordedAction
     from skipjack.fleet.store.catalog.devices import (
         DeviceClass,
@@ -50,8 +63,13 @@ if TYPE_CHECKING:
     from skipjack.fleet.store.store import Store
 
 __all__ = [
+    "JOB_FILTERS",
+    "JOB_SORTS",
+    "PROBLEM_FILTERS",
+    "PROBLEM_SORTS",
     "AddedJobs",
     "AddedProblems",
+    "Browsing",
     "Built",
     "BuiltPage",
     "BundleSelection",
@@ -60,11 +78,14 @@ __all__ = [
     "ClaimResult",
     "DeviceClass",
     "DeviceResult",
+    "DeviceUse",
+    "ErrorGroup",
     "Failed",
     "FetchedArtifacts",
     "ImportedResult",
     "JobResult",
     "JobState",
+    "JobSummary",
     "JobVerdict",
     "Jobs",
     "Label",
@@ -72,10 +93,12 @@ __all__ = [
     "Labels",
     "ListedProblem",
     "LogText",
+    "MachineUse",
     "Machines",
     "NewProblem",
     "ProblemFilter",
     "ProblemRow",
+    "ProblemSummary",
     "Problems",
     "Provenance",
     "Queue",
@@ -84,7 +107,14 @@ __all__ = [
     "Registrations",
     "ResetCount",
     "Results",
+    "RowPage",
+    "StateTimeline",
     "Store",
+    "StoredBlock",
+    "StoredSearch",
+    "StoredTrial",
+    "TagDetails",
+    "Throughput",
     "Told",
     "WorkRequest",
     "ambiguous_device",
@@ -101,6 +131,14 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "skipjack.fleet.model": "Built Failed JobState Told Claim ClaimResult Label WorkRequest",
+        "browsing.errors": "ErrorGroup",
+        "browsing.job_rows": "JOB_FILTERS JOB_SORTS JobSummary",
+        "browsing.problem_rows": "PROBLEM_FILTERS PROBLEM_SORTS ProblemSummary TagDetails",
+        "browsing.progress": "StateTimeline Throughput",
+        "browsing.repository": "Browsing",
+        "browsing.row_page": "RowPage",
+        "browsing.searches": "StoredBlock StoredSearch StoredTrial",
+        "browsing.use": "DeviceUse MachineUse",
         "catalog.actions": "RecordedAction",
         "catalog.devices": (
             "DeviceClass ambiguous_device by_name describable distinguishing_names of_record"

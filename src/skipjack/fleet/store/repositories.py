@@ -141,6 +141,10 @@ class Labels:
         """All labels with the numbers of their jobs by state."""
         return self._database.read(labels.labels)
 
+    def is_aborted(self, name: str) -> bool:
+        """Whether its jobs wait until it is resumed."""
+        return self._database.read(labels.is_aborted, name)
+
     def plans(self, label: str) -> list[JobPlan]:
         """The plans of the label's jobs, to copy them to another label."""
         return self._database.read(jobs.plans_of, label)

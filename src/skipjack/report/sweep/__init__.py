@@ -19,15 +19,14 @@ if TYPE_CHECKING:
     from skipjack.report.sweep.files import (
         make_report_directory,
         print_sweep_json,
-        read_json,
         render_forecast,
         render_sweep,
         write_csv,
         write_files,
-        write_json,
     )
     from skipjack.report.sweep.page import write_html
     from skipjack.report.sweep.terminal import print_sweep, sweep_progress
+    from skipjack.sweep.results import read_json, write_json
 
 __all__ = [
     "BEST",
@@ -59,10 +58,11 @@ __getattr__, __dir__ = lazy(
         "best_so_far": "BestSoFar draw_search",
         "drawing": "BEST FAILED PlotsMissingError QUIET figure picture plot_style scale",
         "files": (
-            "make_report_directory print_sweep_json read_json render_forecast render_sweep "
-            "write_csv write_files write_json"
+            "make_report_directory print_sweep_json render_forecast render_sweep write_csv "
+            "write_files"
         ),
         "page": "write_html",
         "terminal": "print_sweep sweep_progress",
+        "skipjack.sweep.results": "read_json write_json",
     },
 )

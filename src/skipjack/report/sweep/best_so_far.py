@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from skipjack.core import Status
 from skipjack.report.numbers import metric_text
 from skipjack.report.sweep.drawing import BEST, FAILED, QUIET, figure, scale, value_label
-from skipjack.report.sweep.summary import SCREEN, maximised, usable
 from skipjack.sweep.engine import SweepResult, SweepTrial
+from skipjack.sweep.results import SCREEN, maximised, usable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

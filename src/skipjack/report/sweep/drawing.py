@@ -6,23 +6,22 @@ import io
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from math import isfinite
-from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
-from skipjack.core import Config
 from skipjack.errors import SkipjackError
 from skipjack.report.numbers import metric_text
-from skipjack.report.sweep.summary import (
-    maximised,
-    metric_name,
-    one_line,
-    parameter_names,
-    setting_text,
-    summarize,
-)
+from skipjack.report.sweep.summary import metric_name
 from skipjack.sweep.engine import SweepResult
+from skipjack.sweep.results import (
+    RANGE,
+    ParameterAxis,
+    maximised,
+    one_line,
+    parameter_axes,
+    parameter_effects,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -123,73 +122,9 @@ def is_wide(values: Sequence[float]) -> bool:
     return low > 0.0 and high / low > _WIDE_RANGE
 
 
-# Parameters as axes of plots: positions of values, and which parameters matter.
+# Parameters as axes of plots.
 
-MOST_PLACES = 16
-"""If there are more values, numbers are grouped in ranges."""
 _LABEL = 18
-
-
-@dataclass(frozen=True, slots=True)
-class PlotAxis:
-    """The values of a parameter in order, each with a position; missing values have one, too."""
-
-    name: str
-    labels: tuple[str, ...]
-    places: dict[str, int]
-    """Positions by the values' texts."""
-
-    def place(self, point: Config) -> int:
-        """The position of a point."""
-        return self.places[_text(point, self.name)]
-
-    @property
-    def varies(self) -> bool:
-        """Whether there is more than one position."""
-        return len(self.labels) > 1
-
-
-def axis(name: str, points: Sequence[Config]) -> PlotAxis:
-    """The axis of a parameter: numbers sorted and, if there are many, in ranges; words as found."""
-    values = {_text(point, name): point.get(name) for point in points}
-    numbers = {text: number for text, value in values.items() if (number := _number(value))}
-    if len(numbers) == len(values):
-        ordered = sorted(values, key=lambda text: numbers[text][0])
-        if len(ordered) > MOST_PLACES:
-            return _ranges(name, ordered)
-    else:
-        # Words keep their order; a missing value is last.
-        ordered = sorted(values, key=lambda text: text == "")
-    labels = tuple(shortened(text or "(none)") for text in ordered)
-    return PlotAxis(name, labels, {text: place for place, text in enumerate(ordered)})
-
-
-def _text(point: Config, name: str) -> str:
-    return one_line(setting_text(point[name])) if name in point else ""
-
-
-def _number(value: Any) -> tuple[float] | None:
-    """The number in a tuple, which is true even for zero; None for other values."""
-    plain = isinstance(value, int | float) and not isinstance(value, bool) and value == value
-    return (float(value),) if plain else None
-
-
-def _ranges(name: str, ordered: Sequence[str]) -> PlotAxis:
-    """Ranges with nearly the same number of values."""
-    count = len(ordered)
-    places = {text: index * MOST_PLACES // count for index, text in enumerate(ordered)}
-    parts: list[list[str]] = [[] for _ in range(MOST_PLACES)]
-    for text, place in places.items():
-        parts[place].append(text)
-    labels = tuple(
-        _tidy(part[0]) if len(part) == 1 else f"{_tidy(part[0])} to {_tidy(part[-1])}"
-        for part in parts
-    )
-    return PlotAxis(name, labels, places)
-
-
-def _tidy(text: str) -> str:
-    return metric_text(float(text))
 
 
 def shortened(text: str, most: int = _LABEL) -> str:
@@ -199,29 +134,25 @@ def shortened(text: str, most: int = _LABEL) -> str:
     return text if len(text) <= most else f"{text[: most - half - 1]}…{text[-half:]}"
 
 
-def axes_of(result: SweepResult) -> list[PlotAxis]:
-    """An axis for each parameter, in the order of declaration."""
-    points = [trial.point for trial in result.trials]
-    return [axis(name, points) for name in parameter_names(result)]
+def axes_of(result: SweepResult) -> list[ParameterAxis]:
+    """An axis for each parameter, in the order of declaration, with labels that fit a plot."""
+    return [_labeled(one) for one in parameter_axes(result)]
 
 
-def by_effect(result: SweepResult) -> list[PlotAxis]:
-    """The axes, those with most effect first.
+def by_effect(result: SweepResult) -> list[ParameterAxis]:
+    """The axes, those that matter most first; those with one value are last."""
+    ranked = {one.name: place for place, one in enumerate(parameter_effects(result))}
+    return sorted(axes_of(result), key=lambda one: (not one.varies, ranked[one.name]))
 
-    The effect is the distance between medians at different positions, compared with the distance of
-    points from the median at their position.
-    """
-    summaries = summarize(result)
 
-    def effect(one: PlotAxis) -> tuple[bool, float]:
-        groups: dict[int, list[float]] = {}
-        for summary in summaries:
-            groups.setdefault(one.place(summary.point), []).append(summary.value)
-        if len(groups) < 2:
-            return one.varies, 0.0
-        middles = [median(values) for values in groups.values()]
-        rest = sum(abs(v - median(values)) for values in groups.values() for v in values)
-        apart = max(middles) - min(middles)
-        return one.varies, apart / (1e-12 + apart + rest / len(summaries))
+def _labeled(one: ParameterAxis) -> ParameterAxis:
+    return replace(one, labels=tuple(map(_label, one.labels)))
 
-    return sorted(axes_of(result), key=effect, reverse=True)
+
+def _label(text: str) -> str:
+    first, to, last = text.partition(RANGE)
+    return f"{_tidy(first)}{RANGE}{_tidy(last)}" if to else shortened(text)
+
+
+def _tidy(text: str) -> str:
+    return metric_text(float(text))

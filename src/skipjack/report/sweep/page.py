@@ -18,17 +18,13 @@ from skipjack.report.sweep.summary import (
     gain_sentences,
     headline,
     metric_name,
-    one_line,
     overlay_text,
-    parameter_names,
-    pareto_front,
     point_cells,
     remarks,
-    setting_text,
-    summarize,
 )
 from skipjack.storage import atomic_write, output_directory
 from skipjack.sweep.engine import SweepResult
+from skipjack.sweep.results import one_line, parameter_names, pareto_front, setting_text, summarize
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,7 +13,6 @@ from skipjack.report.sweep.drawing import (
     BEST,
     FAILED,
     QUIET,
-    PlotAxis,
     axes_of,
     by_effect,
     figure,
@@ -23,15 +22,16 @@ from skipjack.report.sweep.drawing import (
     value_label,
     value_range,
 )
-from skipjack.report.sweep.summary import (
+from skipjack.report.sweep.summary import metric_name
+from skipjack.sweep.engine import SweepResult
+from skipjack.sweep.results import (
+    ParameterAxis,
     PointSummary,
     maximised,
-    metric_name,
     non_dominated,
     point_text,
     summarize,
 )
-from skipjack.sweep.engine import SweepResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,7 +44,9 @@ _WRITTEN = 200
 """Largest number of cells with written numbers."""
 
 
-def cells(result: SweepResult, across: PlotAxis, up: PlotAxis) -> dict[Cell, float | None]:
+def cells(
+    result: SweepResult, across: ParameterAxis, up: ParameterAxis
+) -> dict[Cell, float | None]:
     """The median of points by cell; None if all failed. Cells without points are left out."""
     found: dict[Cell, list[float]] = {}
     for trial in result.trials:
@@ -56,7 +58,7 @@ def cells(result: SweepResult, across: PlotAxis, up: PlotAxis) -> dict[Cell, flo
 
 def chosen_axes(
     result: SweepResult, names: tuple[str, str] | None
-) -> tuple[PlotAxis, PlotAxis] | None:
+) -> tuple[ParameterAxis, ParameterAxis] | None:
     """The requested axes, or the two with most effect; None if there are no parameters."""
     ranked = by_effect(result)
     if names is not None:
@@ -67,7 +69,7 @@ def chosen_axes(
         return known[names[0]], known[names[1]]
     if not ranked:
         return None
-    flat = PlotAxis("", ("",), {"": 0})
+    flat = ParameterAxis("", ("",), {"": 0})
     pair = [one for one in ranked if one.varies][:2]
     return (pair[0], pair[1]) if len(pair) == 2 else (pair[0] if pair else ranked[0], flat)
 
@@ -92,7 +94,11 @@ def draw_heat_map(result: SweepResult, names: tuple[str, str] | None = None) -> 
 
 
 def _draw_cells(
-    result: SweepResult, found: dict[Cell, float | None], across: PlotAxis, up: PlotAxis, axes: Any
+    result: SweepResult,
+    found: dict[Cell, float | None],
+    across: ParameterAxis,
+    up: ParameterAxis,
+    axes: Any,
 ) -> None:
     import numpy as np
     from matplotlib.patches import Rectangle
@@ -128,7 +134,7 @@ def _draw_cells(
         axes.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor=BEST, lw=3, clip_on=False))
 
 
-def _has(result: SweepResult, one: PlotAxis) -> bool:
+def _has(result: SweepResult, one: ParameterAxis) -> bool:
     """Whether the best point is on the axis; it may not be among the runs."""
     try:
         return result.best is not None and one.place(result.best) >= 0
@@ -136,7 +142,7 @@ def _has(result: SweepResult, one: PlotAxis) -> bool:
         return False
 
 
-def _draw_frame(across: PlotAxis, up: PlotAxis, axes: Any) -> None:
+def _draw_frame(across: ParameterAxis, up: ParameterAxis, axes: Any) -> None:
     slanted = sum(len(label) for label in across.labels) > 60
     axes.set_xticks(
         range(len(across.labels)), across.labels,
@@ -183,7 +189,7 @@ def draw_parallel(result: SweepResult) -> Figure | None:
     return drawn
 
 
-def _height(one: PlotAxis, place: int) -> float:
+def _height(one: ParameterAxis, place: int) -> float:
     """The height from 0 to 1; 0.5 if there is only one value."""
     return place / (len(one.labels) - 1) if one.varies else 0.5
 
@@ -191,7 +197,7 @@ def _height(one: PlotAxis, place: int) -> float:
 def _draw_points(
     result: SweepResult,
     summaries: list[PointSummary],
-    axes_list: list[PlotAxis],
+    axes_list: list[ParameterAxis],
     limits: tuple[float, float],
     axes: Any,
 ) -> None:
@@ -218,12 +224,12 @@ def _draw_points(
             )  # fmt: skip
 
 
-def _heights(point: Config, axes_list: list[PlotAxis]) -> list[float]:
+def _heights(point: Config, axes_list: list[ParameterAxis]) -> list[float]:
     return [_height(one, one.place(point)) for one in axes_list]
 
 
 def _draw_failures(
-    result: SweepResult, known: set[str], axes_list: list[PlotAxis], axes: Any
+    result: SweepResult, known: set[str], axes_list: list[ParameterAxis], axes: Any
 ) -> None:
     """Draw points without a value, whose lines end before the last axis."""
     failed = {t.point.key: t.point for t in result.trials if t.point.key not in known}
@@ -248,7 +254,7 @@ def _draw_axis(axes: Any, position: int, ticks: list[tuple[float, str]]) -> None
         )  # fmt: skip
 
 
-def _draw_axis_names(result: SweepResult, axes_list: list[PlotAxis], axes: Any) -> None:
+def _draw_axis_names(result: SweepResult, axes_list: list[ParameterAxis], axes: Any) -> None:
     names = [shortened(one.name, 22) for one in axes_list]
     axes.set_xticks(range(len(names) + 1), [*names, shortened(metric_name(result), 22)])
     if sum(map(len, names)) > 11 * len(names):

@@ -1,0 +1,215 @@
+"""What pages read: the team's store, the ledger, banks, and files of sweeps, training and programs.
+
+Everything is optional. It is opened when a page first needs it, and never created.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self
+
+from skipjack.bank import FILE_NAME as BANK_FILE
+from skipjack.bank import BankLayer, layers_of
+from skipjack.errors import SkipjackError, UsageError
+from skipjack.ledger import FILE_NAME as LEDGER_FILE
+from skipjack.ledger import Ledger
+from skipjack.settings import DB, Settings, load_settings
+
+if TYPE_CHECKING:
+    from skipjack.fleet.store import Store
+
+SourceName = Literal["store", "ledger", "bank", "sweeps", "training", "programs", "misses"]
+
+_HOW: dict[str, str] = {
+    "store": "set SKIPJACK_DB to the URL of the team's database, or load jobs with skipjack load",
+    "ledger": "run skipjack tune, which records every trial",
+    "bank": "run skipjack tune, which adds the best configs",
+    "sweeps": "run skipjack sweep, perhaps with --report DIR",
+    "training": "run skipjack loops train, and start this with --runs DIR",
+    "programs": "run a program with skipjack exec --result, and start this with --programs DIR",
+    "misses": "set SKIPJACK_ON_MISS=record when a program runs",
+}
+
+
+class SourceMissingError(UsageError):
+    """A page needs a source that is not there; the message says how to get it."""
+
+    def __init__(self, source: SourceName, where: str) -> None:
+        super().__init__(f"there is no {source} at {where}; {_HOW[source]}")
+        self.source = source
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceSource:
+    """One of the things that pages read."""
+
+    name: SourceName
+    where: str
+    """A path, or the URL of a database without its password."""
+    present: bool
+    said: str = ""
+    """How to get it, or why it cannot be read; empty if it is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspacePlaces:
+    """Where a workspace looks for files; the rest is in the user directory."""
+
+    store_url: str | None = None
+    """The URL of a team's database; None for ``SKIPJACK_DB`` or the user directory."""
+    sweeps: Sequence[Path] = ()
+    """Directories of reports of sweeps, or folders of such directories."""
+    runs: Sequence[Path] = (Path("runs"),)
+    """Folders of training runs, or folders of such folders."""
+    programs: Sequence[Path] = (Path(),)
+    """Folders of ``tune_result_*.json``."""
+
+
+class Workspace:
+    """What there is to show. Several threads may use it; a context manager."""
+
+    def __init__(
+        self, settings: Settings | None = None, places: WorkspacePlaces | None = None
+    ) -> None:
+        self.settings = settings or load_settings()
+        self.places = places or WorkspacePlaces()
+        self._store: Store | None = None
+        self._lock = threading.Lock()
+        self._own = threading.local()
+        self._ledgers: list[Ledger] = []
+
+    @property
+    def user_dir(self) -> Path:
+        """The directory of the ledger and of the user's bank."""
+        return self.settings.user_dir
+
+    # the store
+
+    @property
+    def has_store(self) -> bool:
+        """Whether a database is configured, or its file exists."""
+        return bool(self.places.store_url or DB.text()) or self._store_file.is_file()
+
+    @property
+    def _store_file(self) -> Path:
+        return self.user_dir / "fleet.sqlite"
+
+    @property
+    def store(self) -> Store:
+        """The open store; `SourceMissingError` if there is none."""
+        with self._lock:
+            if self._store is None:
+                if not self.has_store:
+                    raise SourceMissingError("store", str(self._store_file))
+                from skipjack.fleet.store import open_store
+
+                self._store = open_store(
+                    self.places.store_url, settings=self.settings, patience_s=0.0, to_read=True
+                )
+            return self._store
+
+    # the ledger
+
+    @property
+    def has_ledger(self) -> bool:
+        """Whether there is a ledger's file."""
+        return (self.user_dir / LEDGER_FILE).is_file()
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger, open for this thread; `SourceMissingError` if there is none."""
+        found: Ledger | None = getattr(self._own, "ledger", None)
+        if found is None:
+            if not self.has_ledger:
+                raise SourceMissingError("ledger", str(self.user_dir / LEDGER_FILE))
+            found = Ledger.read(self.user_dir)
+            self._own.ledger = found
+            with self._lock:
+                self._ledgers.append(found)
+        return found
+
+    # banks
+
+    @cached_property
+    def layers(self) -> tuple[BankLayer, ...]:
+        """The banks that a lookup asks, in order."""
+        settings = self.settings
+        return layers_of(settings.user_dir, settings.banks, settings.system_dir)
+
+    def layer(self, name: str) -> BankLayer:
+        """The bank of this name; `UsageError` if there is none."""
+        for layer in self.layers:
+            if layer.name == name:
+                return layer
+        known = ", ".join(one.name for one in self.layers)
+        raise UsageError(f"there is no bank {name!r}; choose from {known}")
+
+    # what is there
+
+    def sources(self) -> list[WorkspaceSource]:
+        """All sources, and for those that are missing how to get them."""
+        return [
+            self._source("store", self._store_place(), lambda: self.has_store and bool(self.store)),
+            self._source(
+                "ledger",
+                str(self.user_dir / LEDGER_FILE),
+                lambda: self.has_ledger and bool(self.ledger),
+            ),
+            self._source(
+                "bank",
+                str(self.user_dir / BANK_FILE),
+                lambda: any(layer.path.is_file() for layer in self.layers),
+            ),
+        ]
+
+    def _store_place(self) -> str:
+        if self._store is not None:
+            return self._store.url_for_people
+        if self.places.store_url or DB.text():
+            return "the configured database"
+        return str(self._store_file)
+
+    @staticmethod
+    def _source(name: SourceName, where: str, is_there: Callable[[], bool]) -> WorkspaceSource:
+        try:
+            present = is_there()
+        except SkipjackError as error:
+            return WorkspaceSource(name, where, False, str(error))
+        return WorkspaceSource(name, where, present, "" if present else _HOW[name])
+
+    # its end
+
+    def close(self) -> None:
+        """Close everything that was opened."""
+        with self._lock:
+            if self._store is not None:
+                self._store.close()
+                self._store = None
+            self._ledgers.clear()
+        self._own = threading.local()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+@contextmanager
+def open_workspace(
+    settings: Settings | None = None, places: WorkspacePlaces | None = None
+) -> Iterator[Workspace]:
+    """A workspace that is closed afterwards."""
+    with Workspace(settings, places) as workspace:
+        yield workspace

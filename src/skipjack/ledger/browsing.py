@@ -1,0 +1,169 @@
+"""Summaries of a ledger for pages and reports, and its searches page by page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from skipjack.errors import UsageError
+
+if TYPE_CHECKING:
+    from skipjack.ledger.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerProblem:
+    """A problem with studies, as a row of tables."""
+
+    key: str
+    studies: int
+    solvers: int
+    devices: int
+    newest: str
+    """When its newest study was started."""
+    trials: int
+    """Trials since its studies started over."""
+    decisions: int
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerStudy:
+    """A study of a problem, with its progress since it last started over."""
+
+    id: str
+    problem: str
+    solver: str
+    solver_version: int
+    device: str
+    searcher: str
+    seed: str
+    objective: str
+    protocol: str
+    created: str
+    trials: int
+    failed: int
+    best: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRuns:
+    """The runs of a benchmark's sweeps, by its workload."""
+
+    workload: str
+    runs: int
+    failed: int
+    points: int
+    first: str
+    last: str
+
+
+@dataclass(frozen=True, slots=True)
+class FailedBuilds:
+    """Builds that failed for the same reason."""
+
+    status: str
+    reason: str
+    count: int
+
+
+_SORTS = {
+    "key": "key",
+    "studies": "studies",
+    "solvers": "solvers",
+    "devices": "devices",
+    "newest": "newest",
+}
+PROBLEM_ORDERS = tuple(_SORTS)
+"""Columns that the table of problems can be sorted by."""
+
+_PROBLEMS = """
+    SELECT problem AS key, count(*) AS studies, count(DISTINCT solver) AS solvers,
+    count(DISTINCT device) AS devices, max(created) AS newest FROM studies
+    {where} GROUP BY problem ORDER BY {order} LIMIT :limit OFFSET :offset
+"""
+_TRIALS = """
+    SELECT studies.problem AS key, count(*) AS trials FROM studies
+    JOIN current_epochs AS now ON now.study = studies.id
+    JOIN study_log AS log ON log.study = studies.id AND log.solver_version = now.solver_version
+    AND log.epoch = now.number AND log.kind = 'tell'
+    WHERE studies.problem IN (SELECT value FROM json_each(:keys)) GROUP BY studies.problem
+"""
+_STUDIES = """
+    SELECT studies.id, problem, solver, now.solver_version, device, searcher, seed, objective,
+    protocols.text AS protocol, studies.created, count(log.id) AS trials,
+    count(log.id) - count(log.value) AS failed, min(log.value) AS best
+    FROM studies JOIN current_epochs AS now ON now.study = studies.id
+    JOIN protocols ON protocols.id = studies.protocol
+    LEFT JOIN study_log AS log ON log.study = studies.id
+    AND log.solver_version = now.solver_version AND log.epoch = now.number AND log.kind = 'tell'
+    WHERE studies.problem = ? GROUP BY studies.id ORDER BY studies.created DESC, studies.id
+"""
+
+
+class LedgerBrowser:
+    """Reads a ledger for pages; it belongs to the ledger's thread."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def problems(
+        self,
+        *,
+        contains: str = "",
+        sort: str = "newest",
+        descending: bool = True,
+        offset: int = 0,
+        limit: int = 50,
+    ) -> tuple[list[LedgerProblem], int]:
+        """A page of problems that have studies, and how many match."""
+        if sort not in _SORTS:
+            raise UsageError(f"cannot sort by {sort!r}; choose one of {', '.join(_SORTS)}")
+        where = "WHERE instr(lower(problem), lower(:contains))" if contains else ""
+        order = f"{_SORTS[sort]} {'DESC' if descending else 'ASC'}, key"
+        values: dict[str, Any] = {"contains": contains, "limit": limit, "offset": offset}
+        found = self._rows(_PROBLEMS.format(where=where, order=order), values)
+        total = self._rows(f"SELECT count(DISTINCT problem) AS n FROM studies {where}", values)
+        return self._with_trials(found), int(total[0]["n"])
+
+    def _with_trials(self, found: Sequence[Mapping[str, Any]]) -> list[LedgerProblem]:
+        keys = {"keys": json.dumps([row["key"] for row in found])}
+        trials = {row["key"]: row["trials"] for row in self._rows(_TRIALS, keys)}
+        decided = (
+            "SELECT problem AS key, count(*) AS n FROM verdicts "
+            "WHERE problem IN (SELECT value FROM json_each(:keys)) GROUP BY problem"
+        )
+        decisions = {row["key"]: row["n"] for row in self._rows(decided, keys)}
+        return [
+            LedgerProblem(
+                **row, trials=trials.get(row["key"], 0), decisions=decisions.get(row["key"], 0)
+            )
+            for row in found
+        ]
+
+    def studies(self, problem: str) -> list[LedgerStudy]:
+        """The studies of a problem, the newest first."""
+        return [LedgerStudy(**row) for row in self._rows(_STUDIES, (problem,))]
+
+    def command_runs(self, solver: str) -> list[CommandRuns]:
+        """The workloads of a solver that runs commands, the last run first."""
+        query = (
+            "SELECT problem AS workload, count(*) AS runs, sum(status <> 'ok') AS failed, "
+            "count(DISTINCT candidate) AS points, min(measurements.created) AS first, "
+            "max(measurements.created) AS last FROM candidates "
+            "JOIN measurements ON measurements.candidate = candidates.id "
+            "WHERE solver = ? GROUP BY problem ORDER BY last DESC, problem"
+        )
+        return [CommandRuns(**row) for row in self._rows(query, (solver,))]
+
+    def failed_builds(self, limit: int = 20) -> list[FailedBuilds]:
+        """Failed builds by reason, the most frequent first."""
+        query = (
+            "SELECT status, reason, count(*) AS count FROM builds WHERE status <> 'ok' "
+            "GROUP BY status, reason ORDER BY count DESC, reason LIMIT ?"
+        )
+        return [FailedBuilds(**row) for row in self._rows(query, (limit,))]
+
+    def _rows(self, query: str, values: Any = ()) -> list[dict[str, Any]]:
+        return self._ledger.rows_of(query, values)
