@@ -13,12 +13,17 @@ from sweeps import LATENCY, RATE, grid, sweep, trial
 from skipjack.core import Config, Objective, Status
 from skipjack.errors import UsageError
 from skipjack.report.sweep import PlotsMissingError, picture, write_html
-from skipjack.report.sweep.best_so_far import history
-from skipjack.report.sweep.drawing import by_effect, shortened
+from skipjack.report.sweep.drawing import shortened
 from skipjack.report.sweep.page import page_text, plots, write_plots
-from skipjack.report.sweep.parameter_plots import cells, chosen_axes, draw_front, draw_heat_map
+from skipjack.report.sweep.parameter_plots import draw_front, draw_heat_map
 from skipjack.sweep.engine import SweepResult
-from skipjack.sweep.results import axis_of
+from skipjack.sweep.results import (
+    axis_of,
+    heat_axes,
+    heat_cells,
+    parameter_effects,
+    search_history,
+)
 from skipjack.sweep.results.parameters import MOST_PLACES
 
 PLOTS = ("best-so-far", "heat-map", "parallel-coordinates")
@@ -114,16 +119,16 @@ def test_the_parameters_with_most_effect_are_chosen() -> None:
         for x in (1, 2) for y in (1, 2) for z in (1, 2)
     ]  # fmt: skip
     result = sweep(trials)
-    assert [one.name for one in by_effect(result)] == ["much", "some", "little", "none"]
-    pair = chosen_axes(result, None)
+    assert [one.name for one in parameter_effects(result)] == ["much", "some", "little", "none"]
+    pair = heat_axes(result, None)
     assert pair is not None and {one.name for one in pair} == {"much", "some"}
-    asked = chosen_axes(result, ("none", "little"))
+    asked = heat_axes(result, ("none", "little"))
     assert asked is not None and [one.name for one in asked] == ["none", "little"]
 
 
 def test_a_parameter_that_there_is_not_cannot_be_chosen() -> None:
     with pytest.raises(UsageError, match="'x' is not a parameter; choose from batch, layout"):
-        chosen_axes(grid(), ("batch", "x"))
+        heat_axes(grid(), ("batch", "x"))
 
 
 def test_cells_hold_medians_of_points_and_failures() -> None:
@@ -134,12 +139,12 @@ def test_cells_hold_medians_of_points_and_failures() -> None:
     ]  # fmt: skip
     result = sweep(trials)
     across, flat = axis_of("a", [t.point for t in trials]), axis_of("x", [t.point for t in trials])
-    assert cells(result, across, flat) == {(0, 0): 2.0, (1, 0): 4.0, (2, 0): None}
+    assert heat_cells(result, across, flat) == {(0, 0): 2.0, (1, 0): 4.0, (2, 0): None}
 
 
 def test_the_best_so_far_is_of_full_runs_and_time_is_of_this_sitting() -> None:
     refused = trial(0, {"a": 0}, None, status=Status.INFEASIBLE)
-    past = history(sweep([
+    past = search_history(sweep([
         refused,
         trial(1, {"a": 1}, 5.0, cached=True),
         trial(2, {"a": 2}, 99.0, purpose="screen"),

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
         CommandRuns,
         FailedBuilds,
         LedgerBrowser,
+        LedgerCounts,
         LedgerProblem,
         LedgerStudy,
     )
@@ -62,6 +63,7 @@ __all__ = [
     "FailedBuilds",
     "Ledger",
     "LedgerBrowser",
+    "LedgerCounts",
     "LedgerProblem",
     "LedgerStudy",
     "LogEntry",
@@ -86,7 +88,8 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "browsing": (
-            "CommandRuns FailedBuilds LedgerBrowser LedgerProblem LedgerStudy PROBLEM_ORDERS"
+            "CommandRuns FailedBuilds LedgerBrowser LedgerCounts LedgerProblem LedgerStudy "
+            "PROBLEM_ORDERS"
         ),
         "connection": "FILE_NAME checkpoint",
         "ledger": "Ledger",

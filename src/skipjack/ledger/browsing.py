@@ -68,6 +68,18 @@ class FailedBuilds:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class LedgerCounts:
+    """The number of rows of a ledger by kind."""
+
+    studies: int
+    trials: int
+    candidates: int
+    builds: int
+    measurements: int
+    decisions: int
+
+
 _SORTS = {
     "key": "key",
     "studies": "studies",
@@ -156,6 +168,16 @@ class LedgerBrowser:
             "WHERE solver = ? GROUP BY problem ORDER BY last DESC, problem"
         )
         return [CommandRuns(**row) for row in self._rows(query, (solver,))]
+
+    def counts(self) -> LedgerCounts:
+        """The number of rows by kind."""
+        tables = {"decisions": "verdicts"}
+        counted = ", ".join(
+            f"(SELECT count(*) FROM {tables.get(name, name)}) AS {name}"
+            for name in ("studies", "candidates", "builds", "measurements", "decisions")
+        )
+        tells = "(SELECT count(*) FROM study_log WHERE kind = 'tell') AS trials"
+        return LedgerCounts(**self._rows(f"SELECT {counted}, {tells}")[0])
 
     def failed_builds(self, limit: int = 20) -> list[FailedBuilds]:
         """Failed builds by reason, the most frequent first."""

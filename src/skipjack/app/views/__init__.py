@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         EntryPage,
         bank_difference,
         bank_page,
+        bank_sizes,
         entry_page,
     )
     from skipjack.app.views.fleet_pages import (
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         machine_page,
         machines_page,
     )
+    from skipjack.app.views.overview import LedgerPage, OverviewPage, ledger_page, overview_page
     from skipjack.app.views.problems import (
         LEDGER_PROBLEM_COLUMNS,
         PROBLEM_COLUMNS,
@@ -90,6 +92,21 @@ if TYPE_CHECKING:
         problem_page,
         search_page,
     )
+    from skipjack.app.views.sweeps import (
+        POINT_COLUMNS,
+        SWEEP_COLUMNS,
+        HeatMapView,
+        LoadStep,
+        LoadView,
+        SweepFailures,
+        SweepPage,
+        SweepRow,
+        load_view,
+        point_table,
+        sweep_page,
+        sweep_table,
+        sweep_view,
+    )
     from skipjack.app.views.tables import (
         MOST_ROWS,
         RecordTable,
@@ -98,6 +115,18 @@ if TYPE_CHECKING:
         ViewColumn,
         check_request,
         table_of,
+    )
+    from skipjack.app.views.training import (
+        EPISODE_COLUMNS,
+        TRAINING_COLUMNS,
+        EpisodePage,
+        EpisodeRow,
+        LoopStep,
+        TrainingPage,
+        TrainingRow,
+        episode_page,
+        training_page,
+        training_table,
     )
     from skipjack.app.views.workspace import (
         SourceMissingError,
@@ -112,6 +141,7 @@ __all__ = [
     "BANK_COLUMNS",
     "DEVICE_COLUMNS",
     "DIFFERENCE_COLUMNS",
+    "EPISODE_COLUMNS",
     "JOB_COLUMNS",
     "LABEL_COLUMNS",
     "LEDGER_PROBLEM_COLUMNS",
@@ -119,8 +149,11 @@ __all__ = [
     "MISS_COLUMNS",
     "MOST_ROWS",
     "OPERATION_COLUMNS",
+    "POINT_COLUMNS",
     "PROBLEM_COLUMNS",
     "PROGRAM_COLUMNS",
+    "SWEEP_COLUMNS",
+    "TRAINING_COLUMNS",
     "BankDifference",
     "BankDifferenceRow",
     "BankPage",
@@ -130,19 +163,27 @@ __all__ = [
     "DecisionSummary",
     "DifferenceKind",
     "EntryPage",
+    "EpisodePage",
+    "EpisodeRow",
     "FleetPage",
+    "HeatMapView",
     "JobPage",
     "KnownEntry",
     "LabelPage",
     "LabelRow",
+    "LedgerPage",
+    "LoadStep",
+    "LoadView",
     "LogPart",
     "LogTail",
     "LookupLadder",
     "LookupStep",
+    "LoopStep",
     "MachinePage",
     "MachineRow",
     "MachineState",
     "MachinesPage",
+    "OverviewPage",
     "ProblemPage",
     "ProblemSearch",
     "ProgramPage",
@@ -152,7 +193,12 @@ __all__ = [
     "SearchPage",
     "SourceMissingError",
     "SourceName",
+    "SweepFailures",
+    "SweepPage",
+    "SweepRow",
     "TableRequest",
+    "TrainingPage",
+    "TrainingRow",
     "TrialRow",
     "Unit",
     "ViewColumn",
@@ -161,10 +207,12 @@ __all__ = [
     "WorkspaceSource",
     "bank_difference",
     "bank_page",
+    "bank_sizes",
     "check_request",
     "config_samples",
     "entry_page",
     "entry_path",
+    "episode_page",
     "fleet_page",
     "job_log",
     "job_page",
@@ -174,12 +222,16 @@ __all__ = [
     "label_page",
     "label_path",
     "label_table",
+    "ledger_page",
     "ledger_problem_table",
+    "load_view",
     "lookup_ladder",
     "machine_page",
     "machine_path",
     "machines_page",
     "open_workspace",
+    "overview_page",
+    "point_table",
     "problem_page",
     "problem_path",
     "problem_table",
@@ -189,9 +241,14 @@ __all__ = [
     "programs_page",
     "search_page",
     "search_path",
+    "sweep_page",
     "sweep_path",
+    "sweep_table",
+    "sweep_view",
     "table_of",
+    "training_page",
     "training_path",
+    "training_table",
 ]
 
 __getattr__, __dir__ = lazy(
@@ -199,7 +256,8 @@ __getattr__, __dir__ = lazy(
     {
         "bank_pages": (
             "BANK_COLUMNS DIFFERENCE_COLUMNS BankDifference BankDifferenceRow BankPage "
-            "BankRow BankSize DifferenceKind EntryPage bank_difference bank_page entry_page"
+            "BankRow BankSize DifferenceKind EntryPage bank_difference bank_page bank_sizes "
+            "entry_page"
         ),
         "fleet_pages": (
             "LABEL_COLUMNS FleetPage LabelPage LabelRow fleet_page label_page label_table"
@@ -213,6 +271,7 @@ __getattr__, __dir__ = lazy(
             "DEVICE_COLUMNS MACHINE_COLUMNS MachinePage MachineRow MachineState MachinesPage "
             "machine_page machines_page"
         ),
+        "overview": "LedgerPage OverviewPage ledger_page overview_page",
         "problems": "LEDGER_PROBLEM_COLUMNS PROBLEM_COLUMNS ledger_problem_table problem_table",
         "programs": (
             "MISS_COLUMNS OPERATION_COLUMNS PROGRAM_COLUMNS ProgramPage ProgramRow "
@@ -223,7 +282,15 @@ __getattr__, __dir__ = lazy(
             "DecisionSummary KnownEntry LookupLadder LookupStep ProblemPage ProblemSearch "
             "SearchPage TrialRow lookup_ladder problem_page search_page"
         ),
+        "sweeps": (
+            "POINT_COLUMNS SWEEP_COLUMNS HeatMapView LoadStep LoadView SweepFailures "
+            "SweepPage SweepRow load_view point_table sweep_page sweep_table sweep_view"
+        ),
         "tables": "MOST_ROWS RecordTable TableRequest Unit ViewColumn check_request table_of",
+        "training": (
+            "EPISODE_COLUMNS TRAINING_COLUMNS EpisodePage EpisodeRow LoopStep TrainingPage "
+            "TrainingRow episode_page training_page training_table"
+        ),
         "workspace": (
             "SourceMissingError SourceName Workspace WorkspacePlaces WorkspaceSource open_workspace"
         ),

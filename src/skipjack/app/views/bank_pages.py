@@ -124,13 +124,16 @@ def bank_page(
     """The entries of a bank, by problem and device."""
     chosen = workspace.layer(layer)
     rows = [_row_of(layer, one) for one in chosen.bank.entries()]
-    sizes = [
+    table = table_of("entries", BANK_COLUMNS, rows, request or TableRequest())
+    return BankPage(bank_sizes(workspace), layer, table)
+
+
+def bank_sizes(workspace: Workspace) -> list[BankSize]:
+    """The banks in use, in the order in which lookups ask them."""
+    return [
         BankSize(one.name, one.path, one.path.is_file(), len(one.bank.entries()))
         for one in workspace.layers
     ]
-    return BankPage(
-        sizes, layer, table_of("entries", BANK_COLUMNS, rows, request or TableRequest())
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,45 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import accumulate, cycle
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
-from skipjack.core import Status
 from skipjack.report.numbers import metric_text
 from skipjack.report.sweep.drawing import BEST, FAILED, QUIET, figure, scale, value_label
-from skipjack.sweep.engine import SweepResult, SweepTrial
-from skipjack.sweep.results import SCREEN, maximised, usable
+from skipjack.sweep.engine import SweepResult
+from skipjack.sweep.results import SCREEN, search_history, usable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 _DASHES = ("--", ":", "-.")
-
-
-@dataclass(frozen=True, slots=True)
-class SearchHistory:
-    """The runs in order, without those that are infeasible."""
-
-    runs: tuple[SweepTrial, ...]
-    ends_s: tuple[float, ...]
-    """When each ended, in seconds of building and running in this session."""
-    best: tuple[float | None, ...]
-    """The best full run until then."""
-
-
-def history(result: SweepResult) -> SearchHistory:
-    """The runs to draw."""
-    runs = tuple(trial for trial in result.trials if trial.status is not Status.INFEASIBLE)
-    spent = (0.0 if trial.cached else trial.seconds + trial.build_seconds for trial in runs)
-    better = max if maximised(result) else min
-    best: list[float | None] = []
-    for trial in runs:
-        until = best[-1] if best else None
-        if usable(trial) and trial.purpose != SCREEN and trial.value is not None:
-            until = trial.value if until is None else better(until, trial.value)
-        best.append(until)
-    return SearchHistory(runs, tuple(accumulate(spent)), tuple(best))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +39,7 @@ class BestSoFar:
 
 def draw_best_so_far(result: SweepResult) -> Figure | None:
     """The plot of a sweep; None if nothing was run."""
-    past = history(result)
+    past = search_history(result)
     level = () if result.baseline_value is None else (("baseline", result.baseline_value),)
     return draw_search(
         BestSoFar(

@@ -20,7 +20,6 @@ from skipjack.sweep.results import (
     maximised,
     one_line,
     parameter_axes,
-    parameter_effects,
 )
 
 if TYPE_CHECKING:
@@ -136,16 +135,11 @@ def shortened(text: str, most: int = _LABEL) -> str:
 
 def axes_of(result: SweepResult) -> list[ParameterAxis]:
     """An axis for each parameter, in the order of declaration, with labels that fit a plot."""
-    return [_labeled(one) for one in parameter_axes(result)]
+    return [labeled(one) for one in parameter_axes(result)]
 
 
-def by_effect(result: SweepResult) -> list[ParameterAxis]:
-    """The axes, those that matter most first; those with one value are last."""
-    ranked = {one.name: place for place, one in enumerate(parameter_effects(result))}
-    return sorted(axes_of(result), key=lambda one: (not one.varies, ranked[one.name]))
-
-
-def _labeled(one: ParameterAxis) -> ParameterAxis:
+def labeled(one: ParameterAxis) -> ParameterAxis:
+    """The axis with labels that fit a plot."""
     return replace(one, labels=tuple(map(_label, one.labels)))
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from math import nan
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from skipjack.core import Config
-from skipjack.errors import UsageError
 from skipjack.report.numbers import metric_text
 from skipjack.report.sweep.drawing import (
     BEST,
     FAILED,
     QUIET,
     axes_of,
-    by_effect,
     figure,
     good_is_bright,
+    labeled,
     scale,
     shortened,
     value_label,
@@ -25,8 +23,11 @@ from skipjack.report.sweep.drawing import (
 from skipjack.report.sweep.summary import metric_name
 from skipjack.sweep.engine import SweepResult
 from skipjack.sweep.results import (
+    HeatCell,
     ParameterAxis,
     PointSummary,
+    heat_axes,
+    heat_cells,
     maximised,
     non_dominated,
     point_text,
@@ -39,49 +40,19 @@ if TYPE_CHECKING:
 
 # The heat map of two parameters: the median of all points at each pair of values.
 
-Cell = tuple[int, int]
 _WRITTEN = 200
 """Largest number of cells with written numbers."""
 
 
-def cells(
-    result: SweepResult, across: ParameterAxis, up: ParameterAxis
-) -> dict[Cell, float | None]:
-    """The median of points by cell; None if all failed. Cells without points are left out."""
-    found: dict[Cell, list[float]] = {}
-    for trial in result.trials:
-        found.setdefault((across.place(trial.point), up.place(trial.point)), [])
-    for summary in summarize(result):
-        found[across.place(summary.point), up.place(summary.point)].append(summary.value)
-    return {cell: median(values) if values else None for cell, values in found.items()}
-
-
-def chosen_axes(
-    result: SweepResult, names: tuple[str, str] | None
-) -> tuple[ParameterAxis, ParameterAxis] | None:
-    """The requested axes, or the two with most effect; None if there are no parameters."""
-    ranked = by_effect(result)
-    if names is not None:
-        known = {one.name: one for one in axes_of(result)}
-        for name in names:
-            if name not in known:
-                raise UsageError(f"{name!r} is not a parameter; choose from {', '.join(known)}")
-        return known[names[0]], known[names[1]]
-    if not ranked:
-        return None
-    flat = ParameterAxis("", ("",), {"": 0})
-    pair = [one for one in ranked if one.varies][:2]
-    return (pair[0], pair[1]) if len(pair) == 2 else (pair[0] if pair else ranked[0], flat)
-
-
 def draw_heat_map(result: SweepResult, names: tuple[str, str] | None = None) -> Figure | None:
     """The heat map; None if there are no parameters."""
-    pair = chosen_axes(result, names)
-    if pair is None:
+    chosen = heat_axes(result, names)
+    if chosen is None:
         return None
+    pair = labeled(chosen[0]), labeled(chosen[1])
     # The longer axis is horizontal, so that its labels have room.
     across, up = sorted(pair, key=lambda one: -len(one.labels))
-    found = cells(result, across, up)
+    found = heat_cells(result, across, up)
     drawn = figure(
         min(16.0, max(6.0, 3.2 + 0.75 * len(across.labels))),
         min(12.0, 2.1 + 0.5 * len(up.labels)),
@@ -95,7 +66,7 @@ def draw_heat_map(result: SweepResult, names: tuple[str, str] | None = None) -> 
 
 def _draw_cells(
     result: SweepResult,
-    found: dict[Cell, float | None],
+    found: dict[HeatCell, float | None],
     across: ParameterAxis,
     up: ParameterAxis,
     axes: Any,
@@ -158,7 +129,7 @@ def _draw_frame(across: ParameterAxis, up: ParameterAxis, axes: Any) -> None:
         side.set_visible(False)
 
 
-def _draw_title(result: SweepResult, found: dict[Cell, float | None], axes: Any) -> None:
+def _draw_title(result: SweepResult, found: dict[HeatCell, float | None], axes: Any) -> None:
     hints = ["median of points", "the best framed" if result.best else ""]
     hints.append("hatched: all failed" if None in found.values() else "")
     axes.set_title(f"{value_label(result)}\n{', '.join(hint for hint in hints if hint)}")

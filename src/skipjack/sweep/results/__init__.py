@@ -8,23 +8,28 @@ if TYPE_CHECKING:
     from skipjack.sweep.results.json_file import from_json, read_json, to_json, write_json
     from skipjack.sweep.results.parameters import (
         RANGE,
+        HeatCell,
         ParameterAxis,
         ParameterEffect,
         axes_of,
         axis_of,
         effects_of,
+        heat_axes,
+        heat_cells,
         parameter_axes,
         parameter_effects,
     )
     from skipjack.sweep.results.points import (
         SCREEN,
         PointSummary,
+        SearchHistory,
         maximised,
         non_dominated,
         one_line,
         parameter_names,
         pareto_front,
         point_text,
+        search_history,
         setting_text,
         summarize,
         usable,
@@ -33,13 +38,17 @@ if TYPE_CHECKING:
 __all__ = [
     "RANGE",
     "SCREEN",
+    "HeatCell",
     "ParameterAxis",
     "ParameterEffect",
     "PointSummary",
+    "SearchHistory",
     "axes_of",
     "axis_of",
     "effects_of",
     "from_json",
+    "heat_axes",
+    "heat_cells",
     "maximised",
     "non_dominated",
     "one_line",
@@ -49,6 +58,7 @@ __all__ = [
     "pareto_front",
     "point_text",
     "read_json",
+    "search_history",
     "setting_text",
     "summarize",
     "to_json",
@@ -61,12 +71,12 @@ __getattr__, __dir__ = lazy(
     {
         "json_file": "from_json read_json to_json write_json",
         "parameters": (
-            "ParameterAxis ParameterEffect RANGE axes_of axis_of effects_of parameter_axes "
-            "parameter_effects"
+            "HeatCell ParameterAxis ParameterEffect RANGE axes_of axis_of effects_of heat_axes "
+            "heat_cells parameter_axes parameter_effects"
         ),
         "points": (
-            "PointSummary SCREEN maximised non_dominated one_line parameter_names pareto_front "
-            "point_text setting_text summarize usable"
+            "PointSummary SCREEN SearchHistory maximised non_dominated one_line parameter_names "
+            "pareto_front point_text search_history setting_text summarize usable"
         ),
     },
 )

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, log
+from statistics import median
 from typing import Any
 
 from skipjack.core import Direction
+from skipjack.errors import UsageError
 from skipjack.sweep.engine import SweepResult
 from skipjack.sweep.results.points import (
     maximised,
@@ -158,3 +160,46 @@ def parameter_effects(result: SweepResult) -> list[ParameterEffect]:
         [one.value for one in summaries],
         "max" if maximised(result) else "min",
     )
+
+
+def _by_effect(result: SweepResult) -> list[ParameterAxis]:
+    """The axes, those that matter most first; those with one value are last."""
+    ranked = {one.name: place for place, one in enumerate(parameter_effects(result))}
+    axes = parameter_axes(result)
+    return sorted(axes, key=lambda one: (not one.varies, ranked[one.name]))
+
+
+# The heat map of two parameters: the median of all points at each pair of values.
+
+HeatCell = tuple[int, int]
+"""The places of a cell on the horizontal and the vertical axis."""
+
+
+def heat_cells(
+    result: SweepResult, across: ParameterAxis, up: ParameterAxis
+) -> dict[HeatCell, float | None]:
+    """The median of points by cell; None if all failed. Cells without points are left out."""
+    found: dict[HeatCell, list[float]] = {}
+    for trial in result.trials:
+        found.setdefault((across.place(trial.point), up.place(trial.point)), [])
+    for summary in summarize(result):
+        found[across.place(summary.point), up.place(summary.point)].append(summary.value)
+    return {cell: median(values) if values else None for cell, values in found.items()}
+
+
+def heat_axes(
+    result: SweepResult, names: tuple[str, str] | None
+) -> tuple[ParameterAxis, ParameterAxis] | None:
+    """The requested axes, or the two with most effect; None if there are no parameters."""
+    ranked = _by_effect(result)
+    if names is not None:
+        known = {one.name: one for one in parameter_axes(result)}
+        for name in names:
+            if name not in known:
+                raise UsageError(f"{name!r} is not a parameter; choose from {', '.join(known)}")
+        return known[names[0]], known[names[1]]
+    if not ranked:
+        return None
+    flat = ParameterAxis("", ("",), {"": 0})
+    pair = [one for one in ranked if one.varies][:2]
+    return (pair[0], pair[1]) if len(pair) == 2 else (pair[0] if pair else ranked[0], flat)

@@ -6,10 +6,11 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from statistics import fmean
 from typing import Any
 
-from skipjack.core import Config, Direction, Objective
+from skipjack.core import Config, Direction, Objective, Status
 from skipjack.reading import parse_json
 from skipjack.sweep.engine import SweepResult, SweepTrial
 
@@ -117,6 +118,34 @@ def point_text(point: Config) -> str:
 def one_line(text: str) -> str:
     """The text without newlines and terminal codes, which benchmarks may print."""
     return _CONTROL.sub(" ", _CODES.sub("", text)).strip()
+
+
+# The runs in order.
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHistory:
+    """The runs in order, without those that are infeasible."""
+
+    runs: tuple[SweepTrial, ...]
+    ends_s: tuple[float, ...]
+    """When each ended, in seconds of building and running in this session."""
+    best: tuple[float | None, ...]
+    """The best full run until then."""
+
+
+def search_history(result: SweepResult) -> SearchHistory:
+    """The runs of a sweep in order, with the best until each."""
+    runs = tuple(trial for trial in result.trials if trial.status is not Status.INFEASIBLE)
+    spent = (0.0 if trial.cached else trial.seconds + trial.build_seconds for trial in runs)
+    better = max if maximised(result) else min
+    best: list[float | None] = []
+    for trial in runs:
+        until = best[-1] if best else None
+        if usable(trial) and trial.purpose != SCREEN and trial.value is not None:
+            until = trial.value if until is None else better(until, trial.value)
+        best.append(until)
+    return SearchHistory(runs, tuple(accumulate(spent)), tuple(best))
 
 
 # The Pareto front: points that no other point dominates.
