@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +13,7 @@ from skipjack.app.views.links import entry_path
 from skipjack.app.views.searches import KnownEntry, known_entries_of
 from skipjack.app.views.tables import RecordTable, TableRequest, ViewColumn, table_of
 from skipjack.app.views.workspace import Workspace
-from skipjack.bank import BankEntry, Key, read_bank
+from skipjack.bank import BankEntry, BankLayer, Key, read_bank
 from skipjack.core import Value, settings_text
 from skipjack.errors import UsageError
 
@@ -55,6 +56,10 @@ def _row_of(layer: str, entry: BankEntry) -> BankRow:
         samples=entry.evidence.samples,
         created=seconds_of(entry.created),
     )
+
+
+def _rows_of(layer: BankLayer) -> list[BankRow]:
+    return [_row_of(layer.name, one) for one in layer.bank.entries()]
 
 
 def main_gain(entry: BankEntry) -> tuple[float | None, str]:
@@ -107,6 +112,7 @@ class BankSize:
     path: Path
     present: bool
     entries: int
+    """The lines of its file: entries, and perhaps some that were replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,17 +129,26 @@ def bank_page(
 ) -> BankPage:
     """The entries of a bank, by problem and device."""
     chosen = workspace.layer(layer)
-    rows = [_row_of(layer, one) for one in chosen.bank.entries()]
+    rows = workspace.remembered("rows", chosen.path, lambda: _rows_of(chosen))
     table = table_of("entries", BANK_COLUMNS, rows, request or TableRequest())
     return BankPage(bank_sizes(workspace), layer, table)
 
 
 def bank_sizes(workspace: Workspace) -> list[BankSize]:
     """The banks in use, in the order in which lookups ask them."""
-    return [
-        BankSize(one.name, one.path, one.path.is_file(), len(one.bank.entries()))
-        for one in workspace.layers
-    ]
+    return [_size(workspace, one) for one in workspace.layers]
+
+
+def _size(workspace: Workspace, layer: BankLayer) -> BankSize:
+    lines = workspace.remembered("lines", layer.path, partial(_lines, layer.path))
+    return BankSize(layer.name, layer.path, layer.path.is_file(), lines)
+
+
+def _lines(path: Path) -> int:
+    try:
+        return path.read_bytes().count(b"\n")
+    except OSError:
+        return 0
 
 
 @dataclass(frozen=True, slots=True)

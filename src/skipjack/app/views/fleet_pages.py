@@ -106,11 +106,12 @@ def fleet_page(workspace: Workspace, request: TableRequest | None = None) -> Fle
     for one in summaries:
         by_state.update({str(state): count for state, count in one.jobs.items()})
     machines = store.browsing.machines()
+    progress = store.browsing.progress()
     return FleetPage(
         store=store.url_for_people,
         by_state=_in_order(by_state),
-        timeline=store.browsing.timeline(),
-        throughput=store.browsing.throughput(),
+        timeline=progress.timeline,
+        throughput=progress.throughput,
         errors=store.browsing.errors(),
         labels=_label_table(summaries, request or TableRequest()),
         machines=len(machines),
@@ -186,14 +187,15 @@ def label_page(workspace: Workspace, name: str) -> LabelPage:
         by_device.setdefault(device, Counter())[state] += count
         by_solver.setdefault(solver, Counter())[state] += count
         states[JobState(state)] += count
+    progress = store.browsing.progress(name)
     summary = LabelSummary(label, store.labels.is_aborted(name), states)
     return LabelPage(
         row=label_row(summary),
         label=label,
         by_device={one: _in_order(found) for one, found in by_device.items()},
         by_solver={one: _in_order(found) for one, found in by_solver.items()},
-        timeline=store.browsing.timeline(name),
-        throughput=store.browsing.throughput(name),
+        timeline=progress.timeline,
+        throughput=progress.throughput,
         errors=store.browsing.errors(name),
         device_time=store.labels.device_time(name),
         toolchains=store.labels.toolchains(name),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from skipjack.app.views.links import problem_path, program_path
@@ -95,7 +96,10 @@ def programs_page(
     of_misses: TableRequest | None = None,
 ) -> ProgramsPage:
     """Result files of programs, the newest first, and the most valuable misses."""
-    rows = [_row(path) for path in result_files(workspace)]
+    rows = [
+        workspace.remembered("program", path, partial(_row, path))
+        for path in result_files(workspace)
+    ]
     misses = MissFile(workspace.user_dir).missed()
     return ProgramsPage(
         table_of("programs", PROGRAM_COLUMNS, rows, request or TableRequest()),

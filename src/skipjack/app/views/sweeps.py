@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from skipjack.app.views.fleet_pages import seconds_of
@@ -83,7 +84,9 @@ def sweep_table(workspace: Workspace, request: TableRequest) -> RecordTable[Swee
     rows: list[SweepRow] = []
     if workspace.has_ledger:
         rows += [_of_ledger(one) for one in LedgerBrowser(workspace.ledger).command_runs(SOLVER)]
-    rows += [row for place in report_places(workspace) if (row := _of_report(place))]
+    for place in report_places(workspace):
+        row = workspace.remembered("report", place / _FILE, partial(_of_report, place))
+        rows += [row] if row else []
     rows.sort(key=lambda one: -(one.last or 0.0))
     return table_of("sweeps", SWEEP_COLUMNS, rows, request)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from skipjack.app.views.fleet_pages import seconds_of
@@ -16,7 +17,7 @@ from skipjack.learn.loops import loop_game, loop_tree, parse_actions, play
 from skipjack.learn.runs import RunFolder, TrainingSession
 from skipjack.operations import parse
 
-_RECORD, _STEPS = "run.json", "steps.csv"
+_RECORD, _CURVES, _STEPS = "run.json", "curves.csv", "steps.csv"
 _MOST_RUNS = 500
 
 
@@ -71,7 +72,7 @@ TRAINING_COLUMNS: tuple[ViewColumn[TrainingRow], ...] = (
 
 def training_table(workspace: Workspace, request: TableRequest) -> RecordTable[TrainingRow]:
     """All training runs, the newest first."""
-    rows = [_row(path) for path in run_folders(workspace)]
+    rows = [_row(workspace, path) for path in run_folders(workspace)]
     rows.sort(key=lambda one: -(one.began or 0.0))
     return table_of("runs", TRAINING_COLUMNS, rows, request)
 
@@ -84,10 +85,10 @@ def run_folders(workspace: Workspace) -> list[Path]:
     return list(dict.fromkeys(found))[:_MOST_RUNS]
 
 
-def _row(path: Path) -> TrainingRow:
+def _row(workspace: Workspace, path: Path) -> TrainingRow:
     try:
         folder = RunFolder.open(path)
-        return _row_of(folder, _curves(folder))
+        return _row_of(folder, _curves(workspace, folder))
     except SkipjackError as error:
         return TrainingRow(path.name, path, "", "", "", 0, 0, 0.0, "", None, None, str(error))
 
@@ -111,7 +112,11 @@ def _row_of(folder: RunFolder, curves: Mapping[str, Sequence[float | None]]) -> 
     )
 
 
-def _curves(folder: RunFolder) -> dict[str, list[float | None]]:
+def _curves(workspace: Workspace, folder: RunFolder) -> dict[str, list[float | None]]:
+    return workspace.remembered("curves", folder.path / _CURVES, partial(_read_curves, folder))
+
+
+def _read_curves(folder: RunFolder) -> dict[str, list[float | None]]:
     rows = folder.curves()
     names = list(rows[0]) if rows else []
     return {name: [float(row[name]) if row[name] else None for row in rows] for name in names}
@@ -157,7 +162,7 @@ def training_page(
 ) -> TrainingPage:
     """A run by the name of its folder; `UsageError` if there is none."""
     folder = RunFolder.open(_path(workspace, name))
-    curves = _curves(folder)
+    curves = _curves(workspace, folder)
     episodes = [_episode(lines) for lines in _last_episodes(folder.path)]
     table = table_of("episodes", EPISODE_COLUMNS, episodes, request or TableRequest())
     return TrainingPage(_row_of(folder, curves), folder.sessions, curves, table)

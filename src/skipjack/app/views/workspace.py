@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from skipjack.bank import FILE_NAME as BANK_FILE
 from skipjack.bank import BankLayer, layers_of
@@ -23,6 +23,8 @@ from skipjack.settings import DB, Settings, load_settings
 
 if TYPE_CHECKING:
     from skipjack.fleet.store import Store
+
+T = TypeVar("T")
 
 SourceName = Literal["store", "ledger", "bank", "sweeps", "training", "programs", "misses"]
 
@@ -82,7 +84,7 @@ class Workspace:
         self._store: Store | None = None
         self._lock = threading.Lock()
         self._own = threading.local()
-        self._ledgers: list[Ledger] = []
+        self._remembered: dict[object, tuple[object, Any]] = {}
 
     @property
     def user_dir(self) -> Path:
@@ -130,8 +132,6 @@ class Workspace:
                 raise SourceMissingError("ledger", str(self.user_dir / LEDGER_FILE))
             found = Ledger.read(self.user_dir)
             self._own.ledger = found
-            with self._lock:
-                self._ledgers.append(found)
         return found
 
     # banks
@@ -149,6 +149,17 @@ class Workspace:
                 return layer
         known = ", ".join(one.name for one in self.layers)
         raise UsageError(f"there is no bank {name!r}; choose from {known}")
+
+    # files that were read
+
+    def remembered(self, what: str, path: Path, make: Callable[[], T]) -> T:
+        """What was made of a file, which is made again only if the file has changed."""
+        place, state = (what, path), _state(path)
+        known = self._remembered.get(place)
+        if known is None or known[0] != state:
+            known = self._remembered[place] = state, make()
+        found: T = known[1]
+        return found
 
     # what is there
 
@@ -191,7 +202,9 @@ class Workspace:
             if self._store is not None:
                 self._store.close()
                 self._store = None
-            self._ledgers.clear()
+        found: Ledger | None = getattr(self._own, "ledger", None)
+        if found is not None:
+            found.close()
         self._own = threading.local()
 
     def __enter__(self) -> Self:
@@ -204,6 +217,15 @@ class Workspace:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _state(path: Path) -> tuple[int, int, int] | None:
+    """What changes with a file's content; None if it does not exist."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 @contextmanager

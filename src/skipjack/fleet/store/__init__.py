@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         ProblemSummary,
         TagDetails,
     )
-    from skipjack.fleet.store.browsing.progress import StateTimeline, Throughput
+    from skipjack.fleet.store.browsing.progress import ProgressView, StateTimeline, Throughput
     from skipjack.fleet.store.browsing.repository import Browsing
     from skipjack.fleet.store.browsing.row_page import RowPage
     from skipjack.fleet.store.browsing.searches import StoredBlock, StoredSearch, StoredTrial
@@ -100,6 +100,7 @@ __all__ = [
     "ProblemRow",
     "ProblemSummary",
     "Problems",
+    "ProgressView",
     "Provenance",
     "Queue",
     "Reception",
@@ -134,7 +135,7 @@ __getattr__, __dir__ = lazy(
         "browsing.errors": "ErrorGroup",
         "browsing.job_rows": "JOB_FILTERS JOB_SORTS JobSummary",
         "browsing.problem_rows": "PROBLEM_FILTERS PROBLEM_SORTS ProblemSummary TagDetails",
-        "browsing.progress": "StateTimeline Throughput",
+        "browsing.progress": "ProgressView StateTimeline Throughput",
         "browsing.repository": "Browsing",
         "browsing.row_page": "RowPage",
         "browsing.searches": "StoredBlock StoredSearch StoredTrial",

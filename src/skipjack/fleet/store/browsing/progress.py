@@ -32,6 +32,7 @@ _SETTLED_S = 60.0
 _WINDOWS_S = (900.0, 3600.0, 6 * 3600.0, 86400.0)
 """Windows for the present pace, the shortest that has enough jobs."""
 _ENOUGH = 20
+_MINUTE_S = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,14 @@ class Throughput:
         return self.at + left if left else None
 
 
+@dataclass(frozen=True, slots=True)
+class ProgressView:
+    """The states of jobs over time, and how fast they end."""
+
+    timeline: StateTimeline
+    throughput: Throughput
+
+
 Change = tuple[int, str, str]
 """The start of a period, and the states before and after; before is empty for a new job."""
 
@@ -98,19 +107,41 @@ class StateHistory:
         self._settled: Counter[Change] = Counter()
         self._events = self._jobs = 0
         """The last ids that are among the settled ones."""
+        self._ended: Counter[int] = Counter()
+        """Jobs that ended, by the start of the minute, in the longest window."""
         self._started = False
 
-    def timeline(self, connection: Connection, periods: int) -> StateTimeline:
-        """At most this many periods, from the first job until now."""
+    def progress(self, connection: Connection, periods: int) -> ProgressView:
+        """States over at most this many periods, from the first job until now; and the pace."""
         with self._lock:
             now = clock.read(connection)
             if not self._started:
                 self._width = self._first_width(connection, now)
                 self._started = True
-            recent = self._read(connection, now)
+            recent, ended = self._read(connection, now)
             self._widen()
-            changes = self._settled + recent
-        return _timeline(changes, self._width, now, periods)
+            changes, ended = self._settled + recent, self._ended + ended
+            self._forget_ended(now)
+            width = self._width
+        timeline = _timeline(changes, width, now, periods)
+        return ProgressView(timeline, self._throughput(connection, ended, now))
+
+    def _throughput(
+        self, connection: Connection, ended: Mapping[int, int], now: float
+    ) -> Throughput:
+        """The pace in the shortest window in which enough jobs ended."""
+        window, finished = _WINDOWS_S[0], 0
+        for window in _WINDOWS_S:
+            finished = sum(n for minute, n in ended.items() if minute >= now - window - _MINUTE_S)
+            if finished >= _ENOUGH:
+                break
+        return Throughput(
+            window,
+            finished,
+            _trials_since(connection, now - window, self._label),
+            _open(connection, self._label),
+            now,
+        )
 
     def _first_width(self, connection: Connection, now: float) -> int:
         query = select(func.min(tables.labels.c.created))
@@ -120,9 +151,10 @@ class StateHistory:
         span = max(0.0, now - first) if first is not None else 0.0
         return next((w for w in _WIDTHS_S if 2 * span / w <= _MOST_PERIODS), _WIDTHS_S[-1])
 
-    def _read(self, connection: Connection, now: float) -> Counter[Change]:
+    def _read(self, connection: Connection, now: float) -> tuple[Counter[Change], Counter[int]]:
         """Add what has settled since the last time; returns what is newer."""
         recent: Counter[Change] = Counter()
+        ended: Counter[int] = Counter()
         for ids, at, read in (
             (_event.id, _event.at, self._changes),
             (_job.id, _job.created, self._created),
@@ -137,13 +169,38 @@ class StateHistory:
             if first_new is not None:
                 recent += read(connection, settled_to, end)
             if ids is _event.id:
+                self._ended += self._endings(connection, last, settled_to, now)
+                if first_new is not None:
+                    ended += self._endings(connection, settled_to, end, now)
                 self._events = settled_to
             else:
                 self._jobs = settled_to
-        return recent
+        return recent, ended
+
+    def _endings(self, connection: Connection, after: int, until: int, now: float) -> Counter[int]:
+        """Jobs that ended in the longest window, by the start of the minute."""
+        if until <= after:
+            return Counter()
+        minute = self._period(connection, _event.at, _MINUTE_S)
+        query = select(minute, func.count()).where(
+            _event.id > after,
+            _event.id <= until,
+            _event.at >= now - _WINDOWS_S[-1],
+            _event.after.in_([str(state) for state in JobState if state.over]),
+        )
+        if self._label is not None:
+            query = query.join(tables.jobs, _job.id == _event.job).where(_job.label == self._label)
+        rows = connection.execute(query.group_by(minute))
+        return Counter({int(at) * _MINUTE_S: count for at, count in rows})
+
+    def _forget_ended(self, now: float) -> None:
+        for minute in [one for one in self._ended if one < now - _WINDOWS_S[-1] - _MINUTE_S]:
+            del self._ended[minute]
 
     def _changes(self, connection: Connection, after: int, until: int) -> Counter[Change]:
-        period = self._period(connection, _event.at)
+        if until <= after:
+            return Counter()
+        period = self._period(connection, _event.at, self._width)
         query = select(period, _event.before, _event.after, func.count()).where(
             _event.id > after, _event.id <= until
         )
@@ -153,16 +210,21 @@ class StateHistory:
         return _counted(connection, query, self._width)
 
     def _created(self, connection: Connection, after: int, until: int) -> Counter[Change]:
-        period = self._period(connection, _job.created)
+        if until <= after:
+            return Counter()
+        period = self._period(connection, _job.created, self._width)
         empty, new = literal(""), literal(str(JobState.NEW))
         query = select(period, empty, new, func.count()).where(_job.id > after, _job.id <= until)
         if self._label is not None:
             query = query.where(_job.label == self._label)
         return _counted(connection, query.group_by(period), self._width)
 
-    def _period(self, connection: Connection, at: ColumnElement[float]) -> ColumnElement[int]:
+    @staticmethod
+    def _period(
+        connection: Connection, at: ColumnElement[float], width_s: int
+    ) -> ColumnElement[int]:
         # In the statement, not as a parameter: PostgreSQL groups by equal texts only.
-        width: ColumnElement[float] = literal_column(str(float(self._width)))
+        width: ColumnElement[float] = literal_column(str(float(width_s)))
         return dialect_of(connection).whole(at / width)
 
     def _widen(self) -> None:
@@ -210,49 +272,6 @@ def _timeline(changes: Mapping[Change, int], width: int, now: float, periods: in
     return StateTimeline(float(width), ends, counts, tuple(finished))
 
 
-def throughput(connection: Connection, label: int | None = None) -> Throughput:
-    """The present pace, from the shortest window in which enough jobs ended."""
-    now = clock.read(connection)
-    still = select(func.count()).where(_job.state.in_([str(s) for s in JobState if s.going]))
-    if label is not None:
-        still = still.where(_job.label == label)
-    left = int(connection.execute(still).scalar_one())
-    window, finished = _WINDOWS_S[0], 0
-    for window in _WINDOWS_S:
-        finished = _finished_since(connection, now - window, label)
-        if finished >= _ENOUGH:
-            break
-    trials = _trials_since(connection, now - window, label)
-    return Throughput(window, finished, trials, left, now)
-
-
-def _finished_since(connection: Connection, since: float, label: int | None) -> int:
-    over = [str(state) for state in JobState if state.over]
-    query = select(func.count()).where(
-        _event.id >= _first_event(connection, since), _event.after.in_(over)
-    )
-    if label is not None:
-        query = query.join(tables.jobs, _job.id == _event.job).where(_job.label == label)
-    return int(connection.execute(query).scalar_one())
-
-
-def _first_event(connection: Connection, since: float) -> int:
-    """The id of the first event since a time, by bisection: ids grow with time."""
-    low, high = connection.execute(select(func.min(_event.id), func.max(_event.id))).one()
-    if high is None:
-        return 0
-    high += 1
-    at = select(_event.id, _event.at).order_by(_event.id).limit(1)
-    while low < high:
-        middle = (low + high) // 2
-        row = connection.execute(at.where(_event.id >= middle)).first()
-        if row is None or row.at >= since:
-            high = middle
-        else:
-            low = row.id + 1
-    return int(low)
-
-
 def _trials_since(connection: Connection, since: float, label: int | None) -> int:
     done = tables.rounds.c
     query = select(func.sum(done.trials)).where(
@@ -261,3 +280,12 @@ def _trials_since(connection: Connection, since: float, label: int | None) -> in
     if label is not None:
         query = query.join(tables.jobs, _job.id == done.job).where(_job.label == label)
     return int(connection.execute(query).scalar() or 0)
+
+
+def _open(connection: Connection, label: int | None) -> int:
+    """The number of jobs that wait or are in work."""
+    going = [str(state) for state in JobState if state.going]
+    query = select(func.count()).select_from(tables.jobs).where(_job.state.in_(going))
+    if label is not None:
+        query = query.where(_job.label == label)
+    return int(connection.execute(query).scalar_one())

@@ -7,7 +7,14 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from skipjack.fleet.store.browsing import errors, job_rows, problem_rows, progress, searches, use
+from skipjack.fleet.store.browsing import (
+    errors,
+    job_rows,
+    problem_rows,
+    searches,
+    totals,
+    use,
+)
 from skipjack.fleet.store.browsing.progress import StateHistory
 from skipjack.fleet.store.browsing.row_page import RowPage
 from skipjack.fleet.store.catalog.labels import id_of
@@ -17,8 +24,9 @@ if TYPE_CHECKING:
     from skipjack.fleet.store.browsing.errors import ErrorGroup
     from skipjack.fleet.store.browsing.job_rows import JobSummary
     from skipjack.fleet.store.browsing.problem_rows import ProblemSummary
-    from skipjack.fleet.store.browsing.progress import StateTimeline, Throughput
+    from skipjack.fleet.store.browsing.progress import ProgressView, Throughput
     from skipjack.fleet.store.browsing.searches import StoredBlock, StoredSearch, StoredTrial
+    from skipjack.fleet.store.browsing.totals import LabelTotals
     from skipjack.fleet.store.browsing.use import DeviceUse, MachineUse
 
 _MOST_HISTORIES = 64
@@ -63,14 +71,14 @@ class Browsing:
         """Jobs in state error by reason, the most frequent first."""
         return self._database.read(errors.groups, self._id(label), limit)
 
-    def timeline(self, label: str | None = None, periods: int = 60) -> StateTimeline:
-        """Numbers of jobs by state, of a label or of all, from the first job until now."""
+    def progress(self, label: str | None = None, periods: int = 60) -> ProgressView:
+        """The states of jobs over time and how fast they end, of a label or of all jobs."""
         history = self._history(self._id(label))
-        return self._database.read(history.timeline, periods)
+        return self._database.read(history.progress, periods)
 
     def throughput(self, label: str | None = None) -> Throughput:
-        """How fast jobs end now."""
-        return self._database.read(progress.throughput, self._id(label))
+        """How fast jobs end now, of a label or of all jobs."""
+        return self.progress(label).throughput
 
     def machines(self) -> list[MachineUse]:
         """What machines do now."""
@@ -95,6 +103,10 @@ class Browsing:
     def blocks(self, jobs: Sequence[int]) -> list[StoredBlock]:
         """The blocks of timings of jobs."""
         return self._database.read(searches.blocks, jobs)
+
+    def label_totals(self) -> list[LabelTotals]:
+        """Device time and trials of each label with jobs."""
+        return self._database.read(totals.label_totals)
 
     def _id(self, label: str | None) -> int | None:
         return None if label is None else self._database.read(id_of, label)
