@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skipjack.errors import UsageError
@@ -114,6 +115,20 @@ _STUDIES = """
 """
 
 
+@dataclass(frozen=True, slots=True)
+class _LogCount:
+    """Rows of a study log up to one of them."""
+
+    last: int = 0
+    """Its row number."""
+    total: int = 0
+    tells: int = 0
+
+
+_counted: dict[Path, _LogCount] = {}
+"""By the ledger's file."""
+
+
 class LedgerBrowser:
     """Reads a ledger for pages; it belongs to the ledger's thread."""
 
@@ -176,8 +191,30 @@ class LedgerBrowser:
             f"(SELECT count(*) FROM {tables.get(name, name)}) AS {name}"
             for name in ("studies", "candidates", "builds", "measurements", "decisions")
         )
-        tells = "(SELECT count(*) FROM study_log WHERE kind = 'tell') AS trials"
-        return LedgerCounts(**self._rows(f"SELECT {counted}, {tells}")[0])
+        found = self._rows(f"SELECT {counted}")[0]
+        return LedgerCounts(**found, trials=self._trials())
+
+    def _trials(self) -> int:
+        """The number of trials; rows that were counted before are not read again."""
+        known = _counted.get(self._ledger.path, _LogCount())
+        now = self._log_count(known)
+        if now is None:  # rows were deleted, or the file is another one
+            now = self._log_count(_LogCount()) or _LogCount()
+        _counted[self._ledger.path] = now
+        return now.tells
+
+    def _log_count(self, known: _LogCount) -> _LogCount | None:
+        """The counts from what is known; None if that is not true anymore."""
+        newer = "FROM study_log WHERE rowid > ?1"
+        (row,) = self._rows(
+            f"SELECT (SELECT count(*) FROM study_log) AS total, (SELECT count(*) {newer}) AS newer,"
+            f" (SELECT count(*) {newer} AND kind = 'tell') AS tells,"
+            " (SELECT coalesce(max(rowid), 0) FROM study_log) AS last",
+            (known.last,),
+        )
+        if known.total + row["newer"] != row["total"]:
+            return None
+        return _LogCount(row["last"], row["total"], known.tells + row["tells"])
 
     def failed_builds(self, limit: int = 20) -> list[FailedBuilds]:
         """Failed builds by reason, the most frequent first."""
