@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from workspaces import KEY, ODD, STUDY, ZEN, Fleet, workspace_in
 
+from processes import PATIENCE_S
 from skipjack.app.views import (
     JOB_COLUMNS,
     PROBLEM_COLUMNS,
@@ -26,10 +28,12 @@ from skipjack.app.views import (
     problem_table,
     search_page,
 )
+from skipjack.app.views.sensors import SensorWatch
 from skipjack.errors import UsageError
 from skipjack.fleet.model import JobStage, Registration
 from skipjack.fleet.store import StateTimeline, open_store
 from skipjack.settings import Settings
+from skipjack.sweep.bench import SensorReading, Sensors
 
 KEYS = (KEY, *(f"matmul:{size}x8x8:f32" for size in range(9, 13)))
 
@@ -267,3 +271,36 @@ def test_a_database_of_another_version_is_refused_by_name(tmp_path: Path) -> Non
         (store_,) = [one for one in workspace.sources() if one.name == "store"]
         assert not store_.present
         assert "revision 9999" in store_.said and "newer Skipjack" in store_.said
+
+
+def test_this_machine_shows_its_sensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SKIPJACK_MACHINE", "here")
+    url = f"sqlite:///{tmp_path / 'fleet.sqlite'}"
+    with open_store(url, settings=Settings(tmp_path)) as store:
+        Fleet(store, "here")
+        Fleet(store, "there")
+    hot = [SensorReading(81.5, 40.0, ("too hot (software)",)), SensorReading(60.0, 35.0, ())]
+    with workspace_in(tmp_path, store_url=url) as workspace:
+        workspace.sensors = SensorWatch(lambda: Sensors(_Readings(hot)))
+        read_in_time(workspace.sensors)
+        here, there = machines_page(workspace).machines.rows
+        assert (here.temperature_c, here.power_w) == (81.5, 75.0)
+        assert here.throttled == ("too hot (software)",)
+        assert there.temperature_c is None
+
+
+class _Readings:
+    name = "a fake"
+
+    def __init__(self, readings: list[SensorReading]) -> None:
+        self._readings = readings
+
+    def read(self) -> list[SensorReading]:
+        return self._readings
+
+
+def read_in_time(watch: SensorWatch) -> None:
+    """Wait until the first readings are there."""
+    deadline = time.monotonic() + PATIENCE_S
+    while watch.latest().temperature_c is None and time.monotonic() < deadline:
+        time.sleep(0.01)

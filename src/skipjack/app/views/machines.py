@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from skipjack.app.views.links import jobs_path, machine_path
 from skipjack.app.views.tables import RecordTable, TableRequest, ViewColumn, table_of
@@ -11,6 +11,7 @@ from skipjack.app.views.workspace import Workspace
 from skipjack.errors import UsageError
 from skipjack.fleet.model import JobState, Machine, Registration
 from skipjack.fleet.store import DeviceUse, JobSummary, MachineUse, Store, name_suggestions
+from skipjack.settings import machine_name
 
 MachineState = str
 """``working``, ``idle``, ``silent`` (not seen for a while), ``paused``, ``quarantined``,
@@ -118,7 +119,7 @@ def machines_page(
 ) -> MachinesPage:
     """All machines that were seen or are registered, and all devices."""
     store = workspace.store
-    rows = _machine_rows(store)
+    rows = _machine_rows(workspace, store)
     return MachinesPage(
         table_of("machines", MACHINE_COLUMNS, rows, request or TableRequest()),
         table_of("devices", DEVICE_COLUMNS, store.browsing.devices(), of_devices or TableRequest()),
@@ -138,7 +139,7 @@ class MachinePage:
 def machine_page(workspace: Workspace, name: str) -> MachinePage:
     """A machine; `UsageError` with similar names if there is none."""
     store = workspace.store
-    rows = _machine_rows(store)
+    rows = _machine_rows(workspace, store)
     for row in rows:
         if row.name == name:
             registered = {one.name: one for one in store.registrations.all()}
@@ -153,7 +154,7 @@ def _works_on(machine: str, job: JobSummary) -> bool:
     return at == machine
 
 
-def _machine_rows(store: Store) -> list[MachineRow]:
+def _machine_rows(workspace: Workspace, store: Store) -> list[MachineRow]:
     registered = {one.name: one for one in store.registrations.all()}
     use = {one.name: one for one in store.browsing.machines()}
     rows = [
@@ -162,7 +163,26 @@ def _machine_rows(store: Store) -> list[MachineRow]:
     ]
     known = {one.name for one in rows}
     rows += [_unseen_row(one) for name, one in registered.items() if name not in known]
+    here = _name_of_this_machine()
+    rows = [_with_sensors(one, workspace) if one.name == here else one for one in rows]
     return sorted(rows, key=lambda one: one.name)
+
+
+def _name_of_this_machine() -> str:
+    try:
+        return machine_name()
+    except UsageError:
+        return ""
+
+
+def _with_sensors(row: MachineRow, workspace: Workspace) -> MachineRow:
+    found = workspace.sensors.latest()
+    return replace(
+        row,
+        temperature_c=found.temperature_c,
+        power_w=found.power_w,
+        throttled=found.throttled,
+    )
 
 
 def _machine_row(

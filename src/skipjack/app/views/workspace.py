@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
+from skipjack.app.views.sensors import SensorWatch
 from skipjack.bank import FILE_NAME as BANK_FILE
 from skipjack.bank import BankLayer, layers_of
 from skipjack.errors import SkipjackError, UsageError
@@ -85,6 +86,7 @@ class Workspace:
         self._lock = threading.Lock()
         self._own = threading.local()
         self._remembered: dict[object, tuple[object, Any]] = {}
+        self.sensors = SensorWatch()
 
     @property
     def user_dir(self) -> Path:

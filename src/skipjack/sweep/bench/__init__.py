@@ -6,7 +6,7 @@ from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
     from skipjack.sweep.bench.outcome import RunOutcome, SimulatedBench, SweepBench, synthetic_run
-    from skipjack.sweep.bench.sensors import Sensors, program_output
+    from skipjack.sweep.bench.sensors import SensorReading, Sensors, program_output
     from skipjack.sweep.bench.thermal import RunCondition, Thermal
     from skipjack.sweep.bench.workload import (
         Workload,
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "RunCondition",
     "RunOutcome",
+    "SensorReading",
     "Sensors",
     "SimulatedBench",
     "SweepBench",
@@ -42,7 +43,7 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "outcome": "RunOutcome SimulatedBench SweepBench synthetic_run",
-        "sensors": "Sensors program_output",
+        "sensors": "SensorReading Sensors program_output",
         "thermal": "RunCondition Thermal",
         "workload": (
             "Workload build_part content_digest count_builds count_rebuilds fewest_builds "
