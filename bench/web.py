@@ -1,7 +1,8 @@
 """How long pages of ``skipjack web`` take with a million trials and a hundred thousand jobs.
 
 The fleet's database is SQLite, then PostgreSQL; the ledger is as large, and the bank has 20,000
-entries. Every page is made once for its first visitor, then again and again, pages in turns.
+entries. Each page is asked for over HTTP in this process: once by its first visitor, then again
+and again, pages in turns. What is read for it is timed by itself, too.
 
     python bench/web.py
     python bench/web.py --jobs 2000 --trials 20000 --rounds 3 --out ''   # a quick look
@@ -16,11 +17,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
+from starlette.testclient import TestClient
 
 from machine import RESULTS, header, label, write_result
 from skipjack.app import views
@@ -29,24 +32,32 @@ from skipjack.fleet.store import open_store
 from skipjack.native import cpu
 from skipjack.settings import Settings
 from skipjack.testing.servers import NotInstalledError, PostgreSQL
+from skipjack.web import WebOptions, create_app
 from table_text import table
 from web_data import DataSize, fill_bank, fill_ledger, fill_store, problem_key
 
 LIMIT_MS = 300.0
 """What the median of each page should stay below."""
-Page = Callable[[Workspace], object]
+Records = Callable[[Workspace], object]
 
 
-def pages(size: DataSize) -> dict[str, Page]:
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A page as browsers ask for it, and what is read for it."""
+
+    path: str
+    records: Records
+
+
+def visits(size: DataSize) -> dict[str, Visit]:
     """What visitors look at."""
     key, job = problem_key(7), size.jobs // 2
-    every: dict[str, Page] = {
-        "overview": views.overview_page,
-        "fleet": views.fleet_page,
-        "labels": lambda w: views.label_table(w, TableRequest()),
-        "label": lambda w: views.label_page(w, "label_03"),
-        "machines": views.machines_page,
-        "machine": lambda w: views.machine_page(w, "node007"),
+    problem = views.problem_path(key)
+    return {
+        "overview": Visit("/", views.overview_page),
+        "label": Visit("/labels/label_03", lambda w: views.label_page(w, "label_03")),
+        "machines": Visit("/machines", views.machines_page),
+        "machine": Visit("/machines/node007", lambda w: views.machine_page(w, "node007")),
         "jobs": _jobs(),
         "jobs, last page": _jobs(page=size.jobs // 50),
         "jobs by last change": _jobs(sort="updated", descending=True),
@@ -59,63 +70,91 @@ def pages(size: DataSize) -> dict[str, Page]:
         "jobs of a machine": _jobs(filters={"machine": "node007"}),
         "jobs by a part of the problem": _jobs(filters={"problem": "77x"}),
         "jobs by a part of the reason": _jobs(filters={"reason": "memory"}),
-        "job": lambda w: views.job_page(w, job),
-        "log": lambda w: views.job_log(w, job),
-        "problems": lambda w: views.problem_table(w, TableRequest()),
-        "problems of a tag": lambda w: views.problem_table(
-            w, TableRequest(filters={"tag": "resnet50"}, sort="key")
+        "job, with its log": Visit(
+            f"/jobs/{job}", lambda w: (views.job_page(w, job), views.job_log(w, job))
         ),
-        "problems of the ledger": lambda w: views.ledger_problem_table(w, TableRequest()),
-        "problems of the ledger by name": lambda w: views.ledger_problem_table(
-            w, TableRequest(sort="key", filters={"key": "7x"})
+        "problems": Visit("/problems", _problems),
+        "problems of a tag": Visit(
+            "/problems?tag=resnet50&sort=key",
+            lambda w: views.problem_table(w, TableRequest(filters={"tag": "resnet50"}, sort="key")),
         ),
-        "problem": lambda w: views.problem_page(w, key),
-        "search": lambda w: _first_search(w, key),
-        "samples": lambda w: views.config_samples(w, key),
-        "ledger": views.ledger_page,
-        "bank": views.bank_page,
-        "bank, filtered and sorted": lambda w: views.bank_page(
-            w, "user", TableRequest(sort="gain", filters={"problem": "7x"})
+        "problem": Visit(problem, lambda w: _problem(w, key)),
+        "bank": Visit("/bank", views.bank_page),
+        "bank, filtered and sorted": Visit(
+            "/bank?sort=gain&problem=7x",
+            lambda w: views.bank_page(
+                w, "user", TableRequest(sort="gain", filters={"problem": "7x"})
+            ),
         ),
-        "entry": lambda w: views.entry_page(w, "user", key),
-        "sweeps": lambda w: views.sweep_table(w, TableRequest()),
-        "programs": views.programs_page,
-        "training": lambda w: views.training_table(w, TableRequest()),
+        "entry": Visit(views.entry_path("user", key), lambda w: views.entry_page(w, "user", key)),
+        "sweeps": Visit("/sweeps", lambda w: views.sweep_table(w, TableRequest())),
+        "programs": Visit("/programs", views.programs_page),
+        "training": Visit("/training", lambda w: views.training_table(w, TableRequest())),
     }
-    return every
 
 
-def _jobs(**request: Any) -> Page:
-    return lambda w: views.job_table(w, TableRequest(**request))
+def _jobs(**options: Any) -> Visit:
+    request = TableRequest(**options)
+    query = {
+        **request.filters,
+        **({"sort": request.sort} if request.sort else {}),
+        **({"desc": "1"} if request.descending else {}),
+        **({"page": str(request.page)} if request.page > 1 else {}),
+    }
+    return Visit(f"/jobs?{urlencode(query)}", lambda w: views.job_table(w, request))
 
 
-def _first_search(workspace: Workspace, key: str) -> object:
-    """The searches of a problem are known from its page."""
+def _problems(workspace: Workspace) -> object:
+    return (
+        views.problem_table(workspace, TableRequest()),
+        views.ledger_problem_table(workspace, TableRequest()),
+    )
+
+
+def _problem(workspace: Workspace, key: str) -> object:
     page = views.problem_page(workspace, key)
-    return views.search_page(workspace, key, page.searches[0].id)
+    search = views.search_page(workspace, key, page.searches[0].id)
+    return page, search, views.config_samples(workspace, key)
 
 
-def measure(workspace: Workspace, size: DataSize, rounds: int) -> dict[str, dict[str, float]]:
-    """Milliseconds of each page: the first time, the median, and the 95th percentile."""
-    made = pages(size)
-    first = {name: _timed_ms(page, workspace) for name, page in made.items()}
-    times: dict[str, list[float]] = {name: [] for name in made}
-    for _ in range(rounds):
-        for name, page in made.items():
-            times[name].append(_timed_ms(page, workspace))
-    return {
-        name: {
+def measure(workspace: Workspace, size: DataSize, rounds: int) -> list[dict[str, Any]]:
+    """Milliseconds of each page: the first time, the median, the 95th percentile; and the median of
+    what is read for it.
+    """
+    made = visits(size)
+    with TestClient(create_app(WebOptions(), lambda: workspace), "http://127.0.0.1") as client:
+        first = {name: _answered_ms(client, one.path) for name, one in made.items()}
+        pages: dict[str, list[float]] = {name: [] for name in made}
+        records: dict[str, list[float]] = {name: [] for name in made}
+        for _ in range(rounds):
+            for name, one in made.items():
+                pages[name].append(_answered_ms(client, one.path))
+                records[name].append(_read_ms(one.records, workspace))
+    return [
+        {
+            "page": name,
+            "path": made[name].path,
             "first_ms": round(first[name], 1),
             "median_ms": round(float(np.median(of)), 1),
             "p95_ms": round(float(np.quantile(of, 0.95)), 1),
+            "records_ms": round(float(np.median(records[name])), 1),
         }
-        for name, of in times.items()
-    }
+        for name, of in pages.items()
+    ]
 
 
-def _timed_ms(page: Page, workspace: Workspace) -> float:
+def _answered_ms(client: TestClient, path: str) -> float:
     began = time.perf_counter()
-    page(workspace)
+    answer = client.get(path)
+    took = 1e3 * (time.perf_counter() - began)
+    if answer.status_code != 200:
+        raise RuntimeError(f"{path}: {answer.status_code} {answer.text[:500]}")
+    return took
+
+
+def _read_ms(records: Records, workspace: Workspace) -> float:
+    began = time.perf_counter()
+    records(workspace)
     return 1e3 * (time.perf_counter() - began)
 
 
@@ -148,7 +187,7 @@ def main() -> None:
             print("filling the ledger and the bank", flush=True)
             fill_ledger(home, size, now)
             fill_bank(home, size)
-        found: dict[str, Mapping[str, Mapping[str, float]]] = {}
+        found: dict[str, list[dict[str, Any]]] = {}
         for name, url, filled in databases(home, options.databases, stack):
             if not filled:
                 print(f"filling {name}", flush=True)
@@ -168,18 +207,18 @@ def main() -> None:
         )
 
 
-def report(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
+_WHAT = {"first_ms": "first", "median_ms": "median", "p95_ms": "p95", "records_ms": "records"}
+
+
+def report(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     """The table of all pages; those above the limit have a star."""
-    head = ["page", *(f"{name}, {what}" for name in found for what in ("first", "median", "p95"))]
-    names = dict.fromkeys(page for of in found.values() for page in of)
+    head = ["page", *(f"{name}, {what}" for name in found for what in _WHAT.values())]
+    every = list(found.values())
     rows = [
-        [page, *(_cell(of[page][what]) for of in found.values() for what in _WHAT)]
-        for page in names
+        [of[0]["page"], *(_cell(one[what]) for one in of for what in _WHAT)]
+        for of in zip(*every, strict=True)
     ]
     return table(head, rows)
-
-
-_WHAT = ("first_ms", "median_ms", "p95_ms")
 
 
 def _cell(value: float) -> str:

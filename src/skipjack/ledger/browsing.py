@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,19 +82,23 @@ class LedgerCounts:
 
 
 _SORTS = {
-    "key": "key",
-    "studies": "studies",
-    "solvers": "solvers",
-    "devices": "devices",
-    "newest": "newest",
+    "key": "problem",
+    "studies": "count(*)",
+    "solvers": "count(DISTINCT solver)",
+    "devices": "count(DISTINCT device)",
+    "newest": "max(created)",
 }
 PROBLEM_ORDERS = tuple(_SORTS)
 """Columns that the table of problems can be sorted by."""
 
+_PAGE = """
+    SELECT problem AS key, {value} AS value FROM studies
+    {where} GROUP BY problem ORDER BY {order} LIMIT :limit OFFSET :offset
+"""
 _PROBLEMS = """
     SELECT problem AS key, count(*) AS studies, count(DISTINCT solver) AS solvers,
     count(DISTINCT device) AS devices, max(created) AS newest FROM studies
-    {where} GROUP BY problem ORDER BY {order} LIMIT :limit OFFSET :offset
+    WHERE problem IN (SELECT value FROM json_each(:keys)) GROUP BY problem
 """
 _TRIALS = """
     SELECT studies.problem AS key, count(*) AS trials FROM studies
@@ -125,6 +129,17 @@ class _LogCount:
     tells: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _FailedCount:
+    """Failed builds up to one of them, by status and reason."""
+
+    last: int = 0
+    """Its row number."""
+    total: int = 0
+    counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+
+_failed: dict[Path, _FailedCount] = {}
 _counted: dict[Path, _LogCount] = {}
 """By the ledger's file."""
 
@@ -148,14 +163,16 @@ class LedgerBrowser:
         if sort not in _SORTS:
             raise UsageError(f"cannot sort by {sort!r}; choose one of {', '.join(_SORTS)}")
         where = "WHERE instr(lower(problem), lower(:contains))" if contains else ""
-        order = f"{_SORTS[sort]} {'DESC' if descending else 'ASC'}, key"
+        order = f"value {'DESC' if descending else 'ASC'}, key"
         values: dict[str, Any] = {"contains": contains, "limit": limit, "offset": offset}
-        found = self._rows(_PROBLEMS.format(where=where, order=order), values)
+        query = _PAGE.format(value=_SORTS[sort], where=where, order=order)
+        found = [row["key"] for row in self._rows(query, values)]
         total = self._rows(f"SELECT count(DISTINCT problem) AS n FROM studies {where}", values)
         return self._with_trials(found), int(total[0]["n"])
 
-    def _with_trials(self, found: Sequence[Mapping[str, Any]]) -> list[LedgerProblem]:
-        keys = {"keys": json.dumps([row["key"] for row in found])}
+    def _with_trials(self, found: Sequence[str]) -> list[LedgerProblem]:
+        keys = {"keys": json.dumps(found)}
+        known = {row["key"]: row for row in self._rows(_PROBLEMS, keys)}
         trials = {row["key"]: row["trials"] for row in self._rows(_TRIALS, keys)}
         decided = (
             "SELECT problem AS key, count(*) AS n FROM verdicts "
@@ -163,26 +180,25 @@ class LedgerBrowser:
         )
         decisions = {row["key"]: row["n"] for row in self._rows(decided, keys)}
         return [
-            LedgerProblem(
-                **row, trials=trials.get(row["key"], 0), decisions=decisions.get(row["key"], 0)
-            )
-            for row in found
+            LedgerProblem(**known[key], trials=trials.get(key, 0), decisions=decisions.get(key, 0))
+            for key in found
         ]
 
     def studies(self, problem: str) -> list[LedgerStudy]:
         """The studies of a problem, the newest first."""
         return [LedgerStudy(**row) for row in self._rows(_STUDIES, (problem,))]
 
-    def command_runs(self, solver: str) -> list[CommandRuns]:
-        """The workloads of a solver that runs commands, the last run first."""
+    def command_runs(self, prefix: str) -> list[CommandRuns]:
+        """The workloads whose keys begin with a word and a colon, the last run first."""
         query = (
             "SELECT problem AS workload, count(*) AS runs, sum(status <> 'ok') AS failed, "
             "count(DISTINCT candidate) AS points, min(measurements.created) AS first, "
             "max(measurements.created) AS last FROM candidates "
             "JOIN measurements ON measurements.candidate = candidates.id "
-            "WHERE solver = ? GROUP BY problem ORDER BY last DESC, problem"
+            "WHERE problem >= ?1 || ':' AND problem < ?1 || ';' "  # ';' comes right after ':'
+            "GROUP BY problem ORDER BY last DESC, problem"
         )
-        return [CommandRuns(**row) for row in self._rows(query, (solver,))]
+        return [CommandRuns(**row) for row in self._rows(query, (prefix,))]
 
     def counts(self) -> LedgerCounts:
         """The number of rows by kind."""
@@ -218,11 +234,33 @@ class LedgerBrowser:
 
     def failed_builds(self, limit: int = 20) -> list[FailedBuilds]:
         """Failed builds by reason, the most frequent first."""
-        query = (
-            "SELECT status, reason, count(*) AS count FROM builds WHERE status <> 'ok' "
-            "GROUP BY status, reason ORDER BY count DESC, reason LIMIT ?"
+        known = _failed.get(self._ledger.path, _FailedCount())
+        now = self._failed_count(known)
+        if now is None:  # rows were deleted, or the file is another one
+            now = self._failed_count(_FailedCount()) or _FailedCount()
+        _failed[self._ledger.path] = now
+        ordered = sorted(now.counts.items(), key=lambda one: (-one[1], one[0]))
+        return [FailedBuilds(*what, count) for what, count in ordered[:limit]]
+
+    def _failed_count(self, known: _FailedCount) -> _FailedCount | None:
+        """The counts from what is known; None if that is not true anymore."""
+        newer = "FROM builds WHERE rowid > ?1"
+        rows = self._rows(
+            f"SELECT '' AS status, '' AS reason, (SELECT count(*) {newer}) AS count,"
+            " (SELECT count(*) FROM builds) AS total,"
+            " (SELECT coalesce(max(rowid), 0) FROM builds) AS last UNION ALL "
+            f"SELECT status, reason, count(*), 0, 0 {newer} AND status <> 'ok' "
+            "GROUP BY status, reason",
+            (known.last,),
         )
-        return [FailedBuilds(**row) for row in self._rows(query, (limit,))]
+        whole, *groups = rows
+        if known.total + whole["count"] != whole["total"]:
+            return None
+        counts = dict(known.counts)
+        for row in groups:
+            what = row["status"], row["reason"]
+            counts[what] = counts.get(what, 0) + row["count"]
+        return _FailedCount(whole["last"], whole["total"], counts)
 
     def _rows(self, query: str, values: Any = ()) -> list[dict[str, Any]]:
         return self._ledger.rows_of(query, values)

@@ -183,7 +183,7 @@ def test_two_banks_differ_by_key_config_and_time(tmp_path: Path) -> None:
 # Sweeps
 
 
-WORKLOAD = "command:serve/0123456789ab"
+WORKLOAD = "sweep:serve@0123456789abcdef"
 
 
 def run(point: Config, value: float | None, **more: object) -> MeasurementRecord:

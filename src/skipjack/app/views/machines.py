@@ -143,15 +143,9 @@ def machine_page(workspace: Workspace, name: str) -> MachinePage:
     for row in rows:
         if row.name == name:
             registered = {one.name: one for one in store.registrations.all()}
-            jobs = [one for one in store.browsing.running() if _works_on(name, one)]
-            return MachinePage(row, registered.get(name), jobs)
+            return MachinePage(row, registered.get(name), store.browsing.running(name))
     hint = name_suggestions(name, [one.name for one in rows]) if rows else "there is none yet"
     raise UsageError(f"unknown machine {name!r}: {hint}")
-
-
-def _works_on(machine: str, job: JobSummary) -> bool:
-    at = job.build_machine if job.state == JobState.BUILDING else job.eval_machine
-    return at == machine
 
 
 def _machine_rows(workspace: Workspace, store: Store) -> list[MachineRow]:

@@ -18,8 +18,8 @@ from skipjack.app.views.workspace import Workspace
 from skipjack.core import Config, Direction, Objective, Status
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.ledger import CommandRuns, LedgerBrowser, MeasurementRecord
+from skipjack.sweep.bench import WORKLOAD_PREFIX
 from skipjack.sweep.engine import (
-    SOLVER,
     SweepResult,
     SweepTrial,
     loadgen_objective,
@@ -83,7 +83,9 @@ def sweep_table(workspace: Workspace, request: TableRequest) -> RecordTable[Swee
     """All sweeps, the last run first."""
     rows: list[SweepRow] = []
     if workspace.has_ledger:
-        rows += [_of_ledger(one) for one in LedgerBrowser(workspace.ledger).command_runs(SOLVER)]
+        rows += [
+            _of_ledger(one) for one in LedgerBrowser(workspace.ledger).command_runs(WORKLOAD_PREFIX)
+        ]
     for place in report_places(workspace):
         row = workspace.remembered("report", place / _FILE, partial(_of_report, place))
         rows += [row] if row else []
@@ -100,7 +102,7 @@ def _of_ledger(one: CommandRuns) -> SweepRow:
 
 def sweep_name(workload: str) -> str:
     """The name of a sweep in the key of its workload."""
-    return workload.partition(":")[2].partition("/")[0] or workload
+    return workload.removeprefix(f"{WORKLOAD_PREFIX}:").rpartition("@")[0] or workload
 
 
 def report_places(workspace: Workspace) -> list[Path]:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from skipjack.sweep.bench.sensors import SensorReading, Sensors, program_output
     from skipjack.sweep.bench.thermal import RunCondition, Thermal
     from skipjack.sweep.bench.workload import (
+        WORKLOAD_PREFIX,
         Workload,
         build_part,
         content_digest,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "WORKLOAD_PREFIX",
     "RunCondition",
     "RunOutcome",
     "SensorReading",
@@ -46,8 +48,8 @@ __getattr__, __dir__ = lazy(
         "sensors": "SensorReading Sensors program_output",
         "thermal": "RunCondition Thermal",
         "workload": (
-            "Workload build_part content_digest count_builds count_rebuilds fewest_builds "
-            "product_points workload_of"
+            "WORKLOAD_PREFIX Workload build_part content_digest count_builds count_rebuilds "
+            "fewest_builds product_points workload_of"
         ),
     },
 )

@@ -121,11 +121,16 @@ def rows_of(connection: Connection, ids: Sequence[int]) -> list[JobSummary]:
     return [found[id] for id in ids if id in found]
 
 
-def running(connection: Connection) -> list[JobSummary]:
-    """The jobs that workers have now."""
-    working = [str(stage.working) for stage in JobStage]
-    query = select(_job.id).where(_job.state.in_(working)).order_by(_job.id)
-    return rows_of(connection, list(connection.execute(query).scalars()))
+def running(connection: Connection, machine: str) -> list[JobSummary]:
+    """The jobs that the workers of a machine have now."""
+    id = _id(connection, tables.machines.c.id, tables.machines.c.name, machine)
+    building, evaluating = (str(stage.working) for stage in JobStage)
+    builds = (_job.state == building) & (_job.build_machine == id)
+    evaluates = (_job.state == evaluating) & (_job.eval_machine == id)
+    # Not in SQL: to sort by id, SQLite would read the whole table.
+    working = _job.state.in_([building, evaluating])
+    query = select(_job.id).where(working, builds | evaluates)
+    return rows_of(connection, sorted(connection.execute(query).scalars()))
 
 
 def of_problem(connection: Connection, key: str, limit: int) -> list[JobSummary]:

@@ -51,9 +51,9 @@ class Browsing:
         found = self._database.read(job_rows.rows_of, [id] if possible else [])
         return found[0] if found else None
 
-    def running(self) -> list[JobSummary]:
-        """The jobs that workers have now."""
-        return self._database.read(job_rows.running)
+    def running(self, machine: str) -> list[JobSummary]:
+        """The jobs that the workers of a machine have now."""
+        return self._database.read(job_rows.running, machine)
 
     def jobs_of_problem(self, key: str, limit: int = 100) -> list[JobSummary]:
         """The newest jobs of a problem."""
