@@ -98,18 +98,17 @@ def fill_store(store: Store, size: DataSize, now: float) -> None:
         model="resnet50",
     )
     store.problems.add([NewProblem(key, "matmul", "", "f32") for key in keys], "all")
-    keys = [row.key for row in store.problems.find()]  # by id: they were sorted by digest
+    known = {row.id: row.key for row in store.problems.find()}
     insert = _inserter(store)
     insert(tables.labels, _labels(size, now))
     insert(tables.devices, ({"name": name, "aborted": False, "created": now} for name in DEVICES))
     insert(tables.machines, _machines(size, now))
     insert(tables.owners, [_owner(now)])
-    jobs = list(_jobs(size, now, rng))
+    jobs = list(_jobs(size, now, rng, list(known)))
     insert(tables.jobs, jobs)
     insert(tables.history, _history(jobs, rng))
     insert(tables.rounds, _rounds(jobs, size))
     insert(tables.logs, _logs(jobs))
-    ids = {key: f"{number:032x}" for number, key in enumerate(keys)}
     done = [one for one in jobs if one["state"] == "evaluated"]
     for name, make in (
         ("protocols", _protocol_rows),
@@ -119,7 +118,7 @@ def fill_store(store: Store, size: DataSize, now: float) -> None:
         ("study_log", _log_rows),
         ("measurements", _measurement_rows),
     ):
-        insert(TABLES[name], _placed(done, make, size, keys, ids))
+        insert(TABLES[name], _placed(done, make, size, known))
     with store.database.engine.connect() as connection:
         if connection.dialect.name == "postgresql":
             _reset_sequences(connection)
@@ -214,14 +213,16 @@ def _owner(now: float) -> Mapping[str, Any]:
     return {"id": "f" * 32, **fixed, "expires": now + 60.0, "created": now}
 
 
-def _jobs(size: DataSize, now: float, rng: Any) -> Iterator[dict[str, Any]]:
+def _jobs(
+    size: DataSize, now: float, rng: Any, problems: Sequence[int]
+) -> Iterator[dict[str, Any]]:
     names = list(STATES)
     drawn = rng.choice(len(names), size=size.jobs, p=np.array(list(STATES.values())))
     each = size.jobs // size.labels
     for index in range(size.jobs):
         id, state = index + 1, names[drawn[index]]
         label = min(index // each + 1, size.labels)
-        problem = index % size.problems + 1
+        problem = problems[index % size.problems]
         begin = _begin(label, size, now)
         over = state in ("evaluated", "error", "not_applicable", "aborted")
         share = index % each / each
@@ -362,7 +363,6 @@ def _logs(jobs: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
 class _Search:
     number: int
     problem: str
-    problem_id: str
     device: str
     created: str
     trials: int
@@ -383,13 +383,12 @@ def _placed(
     jobs: Sequence[Mapping[str, Any]],
     make: Make,
     size: DataSize,
-    keys: Sequence[str],
-    ids: Mapping[str, str],
+    keys: Mapping[int, str],
 ) -> Iterator[Mapping[str, Any]]:
     for job in jobs:
-        key = keys[job["problem"] - 1]
+        key = keys[job["problem"]]
         created = timestamp(datetime.fromtimestamp(job["updated"], UTC))
-        search = _Search(job["id"], key, ids[key], job["device"], created, size.per_job)
+        search = _Search(job["id"], key, job["device"], created, size.per_job)
         place = {"job": job["id"], "job_epoch": 0, "round": 0, "stage": "evaluate"}
         for number, row in enumerate(make(search)):
             yield {**place, "place": number, **row}
@@ -486,7 +485,6 @@ def fill_ledger(directory: Path, size: DataSize, now: float) -> None:
         _Search(
             number + 1,
             problem_key(number % size.problems),
-            "",
             DEVICES[number % len(DEVICES)],
             timestamp(datetime.fromtimestamp(now - _MONTH_S * (count - number) / count, UTC)),
             32,
