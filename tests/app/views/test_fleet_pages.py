@@ -28,7 +28,7 @@ from skipjack.app.views import (
     problem_table,
     search_page,
 )
-from skipjack.app.views.sensors import SensorWatch
+from skipjack.app.views.sensors import LiveSensors
 from skipjack.errors import UsageError
 from skipjack.fleet.model import JobStage, Registration
 from skipjack.fleet.store import StateTimeline, open_store
@@ -281,7 +281,7 @@ def test_this_machine_shows_its_sensors(tmp_path: Path, monkeypatch: pytest.Monk
         Fleet(store, "there")
     hot = [SensorReading(81.5, 40.0, ("too hot (software)",)), SensorReading(60.0, 35.0, ())]
     with workspace_in(tmp_path, store_url=url) as workspace:
-        workspace.sensors = SensorWatch(lambda: Sensors(_Readings(hot)))
+        workspace.sensors = LiveSensors(lambda: Sensors(_Readings(hot)))
         read_in_time(workspace.sensors)
         here, there = machines_page(workspace).machines.rows
         assert (here.temperature_c, here.power_w) == (81.5, 75.0)
@@ -299,7 +299,7 @@ class _Readings:
         return self._readings
 
 
-def read_in_time(watch: SensorWatch) -> None:
+def read_in_time(watch: LiveSensors) -> None:
     """Wait until the first readings are there."""
     deadline = time.monotonic() + PATIENCE_S
     while watch.latest().temperature_c is None and time.monotonic() < deadline:

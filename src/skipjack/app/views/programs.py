@@ -14,9 +14,6 @@ from skipjack.errors import SkipjackError, StorageError, UsageError
 from skipjack.integrations.torch.outcomes import ProgramTime, ReadResult, ResultRow, read_result
 from skipjack.runtime import MissedProblem, MissFile
 
-_PATTERN = "tune_result_*.json"
-_MOST_FILES = 500
-
 
 @dataclass(frozen=True, slots=True)
 class ProgramRow:
@@ -98,20 +95,13 @@ def programs_page(
     """Result files of programs, the newest first, and the most valuable misses."""
     rows = [
         workspace.remembered("program", path, partial(_row, path))
-        for path in result_files(workspace)
+        for path in workspace.program_results()
     ]
     misses = MissFile(workspace.user_dir).missed()
     return ProgramsPage(
         table_of("programs", PROGRAM_COLUMNS, rows, request or TableRequest()),
         table_of("misses", MISS_COLUMNS, misses, of_misses or TableRequest()),
     )
-
-
-def result_files(workspace: Workspace) -> list[Path]:
-    """Result files, the newest first."""
-    found = {path for folder in workspace.places.programs for path in folder.glob(_PATTERN)}
-    ordered = sorted(found, key=lambda path: (path.stat().st_mtime, path.name), reverse=True)
-    return ordered[:_MOST_FILES]
 
 
 def _row(path: Path) -> ProgramRow:
@@ -196,7 +186,7 @@ def program_page(
     workspace: Workspace, name: str, request: TableRequest | None = None
 ) -> ProgramPage:
     """A run of a program by the name of its file; `UsageError` if there is none."""
-    for path in result_files(workspace):
+    for path in workspace.program_results():
         if path.name == name:
             return program_page_of(path, request)
     raise UsageError(f"there is no result file {name!r} in the folders of programs")

@@ -37,7 +37,7 @@ class MachineSensors:
         return cls(max(degrees, default=None), sum(watts) if watts else None, tuple(reasons))
 
 
-class SensorWatch:
+class LiveSensors:
     """The newest readings. Threads may share it; reading begins when they are first asked for."""
 
     def __init__(

@@ -14,7 +14,7 @@ from pathlib import Path
 from skipjack.app.views.fleet_pages import seconds_of
 from skipjack.app.views.links import sweep_path
 from skipjack.app.views.tables import RecordTable, TableRequest, ViewColumn, table_of
-from skipjack.app.views.workspace import Workspace
+from skipjack.app.views.workspace import SWEEP_REPORT, Workspace
 from skipjack.core import Config, Direction, Objective, Status
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.ledger import CommandRuns, LedgerBrowser, MeasurementRecord
@@ -44,7 +44,6 @@ from skipjack.sweep.results import (
     summarize,
 )
 
-_FILE = "result.json"
 _FULL_PROTOCOL = "command:{}"
 
 
@@ -86,8 +85,8 @@ def sweep_table(workspace: Workspace, request: TableRequest) -> RecordTable[Swee
         rows += [
             _of_ledger(one) for one in LedgerBrowser(workspace.ledger).command_runs(WORKLOAD_PREFIX)
         ]
-    for place in report_places(workspace):
-        row = workspace.remembered("report", place / _FILE, partial(_of_report, place))
+    for place in workspace.sweep_reports():
+        row = workspace.remembered("report", place / SWEEP_REPORT, partial(_of_report, place))
         rows += [row] if row else []
     rows.sort(key=lambda one: -(one.last or 0.0))
     return table_of("sweeps", SWEEP_COLUMNS, rows, request)
@@ -105,22 +104,14 @@ def sweep_name(workload: str) -> str:
     return workload.removeprefix(f"{WORKLOAD_PREFIX}:").rpartition("@")[0] or workload
 
 
-def report_places(workspace: Workspace) -> list[Path]:
-    """Directories of reports."""
-    named = workspace.places.sweeps
-    found = [place for place in named if (place / _FILE).is_file()]
-    found += [file.parent for place in named for file in sorted(place.glob(f"*/{_FILE}"))]
-    return list(dict.fromkeys(found))
-
-
 def _of_report(place: Path) -> SweepRow | None:
     try:
-        result = read_json(place / _FILE)
+        result = read_json(place / SWEEP_REPORT)
     except SkipjackError:
         return None
     failed = sum(trial.status.failed for trial in result.trials)
     points = len({trial.point.key for trial in result.trials})
-    last = (place / _FILE).stat().st_mtime
+    last = (place / SWEEP_REPORT).stat().st_mtime
     return SweepRow(str(place), result.name, "report", points, len(result.trials), failed, last)
 
 
@@ -228,9 +219,9 @@ def sweep_view(
 
 
 def _found(workspace: Workspace, key: str) -> tuple[SweepRow, SweepResult]:
-    for place in report_places(workspace):
+    for place in workspace.sweep_reports():
         if str(place) == key and (row := _of_report(place)):
-            return row, read_json(place / _FILE)
+            return row, read_json(place / SWEEP_REPORT)
     if workspace.has_ledger:
         runs = recorded_runs(workspace.ledger, key)
         if runs:

@@ -17,8 +17,7 @@ from skipjack.learn.loops import loop_game, loop_tree, parse_actions, play
 from skipjack.learn.runs import RunFolder, TrainingSession
 from skipjack.operations import parse
 
-_RECORD, _CURVES, _STEPS = "run.json", "curves.csv", "steps.csv"
-_MOST_RUNS = 500
+_CURVES, _STEPS = "curves.csv", "steps.csv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +71,9 @@ TRAINING_COLUMNS: tuple[ViewColumn[TrainingRow], ...] = (
 
 def training_table(workspace: Workspace, request: TableRequest) -> RecordTable[TrainingRow]:
     """All training runs, the newest first."""
-    rows = [_row(workspace, path) for path in run_folders(workspace)]
+    rows = [_row(workspace, path) for path in workspace.training_runs()]
     rows.sort(key=lambda one: -(one.began or 0.0))
     return table_of("runs", TRAINING_COLUMNS, rows, request)
-
-
-def run_folders(workspace: Workspace) -> list[Path]:
-    """The folders of runs, by path."""
-    named = workspace.places.runs
-    found = [place for place in named if (place / _RECORD).is_file()]
-    found += [file.parent for place in named for file in sorted(place.glob(f"*/{_RECORD}"))]
-    return list(dict.fromkeys(found))[:_MOST_RUNS]
 
 
 def _row(workspace: Workspace, path: Path) -> TrainingRow:
@@ -169,7 +160,7 @@ def training_page(
 
 
 def _path(workspace: Workspace, name: str) -> Path:
-    for path in run_folders(workspace):
+    for path in workspace.training_runs():
         if path.name == name:
             return path
     raise UsageError(

@@ -14,20 +14,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
-from skipjack.app.views.sensors import SensorWatch
+from skipjack.app.views.sensors import LiveSensors
 from skipjack.bank import FILE_NAME as BANK_FILE
 from skipjack.bank import BankLayer, layers_of
 from skipjack.errors import SkipjackError, UsageError
 from skipjack.ledger import FILE_NAME as LEDGER_FILE
-from skipjack.ledger import Ledger
+from skipjack.ledger import Ledger, LedgerBrowser
 from skipjack.settings import DB, Settings, load_settings
+from skipjack.sweep.bench import WORKLOAD_PREFIX
 
 if TYPE_CHECKING:
     from skipjack.fleet.store import Store
 
 T = TypeVar("T")
 
-SourceName = Literal["store", "ledger", "bank", "sweeps", "training", "programs", "misses"]
+SWEEP_REPORT, TRAINING_RECORD = "result.json", "run.json"
+_RESULTS = "tune_result_*.json"
+_MOST_FOUND = 500
+"""Training runs and result files that are listed."""
+
+SourceName = Literal["store", "ledger", "bank", "sweeps", "training", "programs"]
 
 _HOW: dict[str, str] = {
     "store": "set SKIPJACK_DB to the URL of the team's database, or load jobs with skipjack load",
@@ -36,7 +42,6 @@ _HOW: dict[str, str] = {
     "sweeps": "run skipjack sweep, perhaps with --report DIR",
     "training": "run skipjack loops train, and start this with --runs DIR",
     "programs": "run a program with skipjack exec --result, and start this with --programs DIR",
-    "misses": "set SKIPJACK_ON_MISS=record when a program runs",
 }
 
 
@@ -86,7 +91,7 @@ class Workspace:
         self._lock = threading.Lock()
         self._own = threading.local()
         self._remembered: dict[object, tuple[object, Any]] = {}
-        self.sensors = SensorWatch()
+        self.sensors = LiveSensors()
 
     @property
     def user_dir(self) -> Path:
@@ -152,7 +157,21 @@ class Workspace:
         known = ", ".join(one.name for one in self.layers)
         raise UsageError(f"there is no bank {name!r}; choose from {known}")
 
-    # files that were read
+    # files
+
+    def sweep_reports(self) -> list[Path]:
+        """Directories of sweeps' reports."""
+        return _folders_with(SWEEP_REPORT, self.places.sweeps)
+
+    def training_runs(self) -> list[Path]:
+        """Folders of training runs."""
+        return _folders_with(TRAINING_RECORD, self.places.runs)[:_MOST_FOUND]
+
+    def program_results(self) -> list[Path]:
+        """Result files of programs, the newest first."""
+        found = {path for folder in self.places.programs for path in folder.glob(_RESULTS)}
+        dated = sorted(((_changed(path), path.name, path) for path in found), reverse=True)
+        return [path for *_, path in dated[:_MOST_FOUND]]
 
     def remembered(self, what: str, path: Path, make: Callable[[], T]) -> T:
         """What was made of a file, which is made again only if the file has changed."""
@@ -179,7 +198,17 @@ class Workspace:
                 str(self.user_dir / BANK_FILE),
                 lambda: any(layer.path.is_file() for layer in self.layers),
             ),
+            self._source("sweeps", _listed(self.places.sweeps), self._has_sweeps),
+            self._source("training", _listed(self.places.runs), lambda: bool(self.training_runs())),
+            self._source(
+                "programs", _listed(self.places.programs), lambda: bool(self.program_results())
+            ),
         ]
+
+    def _has_sweeps(self) -> bool:
+        if self.sweep_reports():
+            return True
+        return self.has_ledger and bool(LedgerBrowser(self.ledger).command_runs(WORKLOAD_PREFIX))
 
     def _store_place(self) -> str:
         if self._store is not None:
@@ -219,6 +248,24 @@ class Workspace:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _folders_with(name: str, places: Sequence[Path]) -> list[Path]:
+    """The places that have this file, and their sub-folders that do."""
+    found = [place for place in places if (place / name).is_file()]
+    found += [file.parent for place in places for file in sorted(place.glob(f"*/{name}"))]
+    return list(dict.fromkeys(found))
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0  # it was removed meanwhile
+
+
+def _listed(places: Sequence[Path]) -> str:
+    return ", ".join(map(str, places))
 
 
 def _state(path: Path) -> tuple[int, int, int] | None:
