@@ -30,6 +30,8 @@ T = TypeVar("T")
 
 SWEEP_REPORT, TRAINING_RECORD = "result.json", "run.json"
 _RESULTS = "tune_result_*.json"
+_PATIENCE_S = 2.0
+"""How long a page waits for a database that does not answer."""
 _MOST_FOUND = 500
 """Training runs and result files that are listed."""
 
@@ -118,9 +120,14 @@ class Workspace:
                     raise SourceMissingError("store", str(self._store_file))
                 from skipjack.fleet.store import open_store
 
-                self._store = open_store(
-                    self.places.store_url, settings=self.settings, patience_s=0.0, to_read=True
+                opened = open_store(
+                    self.places.store_url,
+                    settings=self.settings,
+                    patience_s=_PATIENCE_S,
+                    to_read=True,
                 )
+                _ = opened.browsing  # made once, not by several threads
+                self._store = opened
             return self._store
 
     # the ledger
