@@ -14,6 +14,7 @@ from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
     from skipjack.app.actions import (
+        RESET_STATES,
         ActionResult,
         ActionTarget,
         ResetRequest,
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
     from skipjack.interop import NotApplicable
 
 __all__ = [
+    "RESET_STATES",
     "ActionResult",
     "ActionTarget",
     "Alias",
@@ -191,8 +193,8 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "actions": (
-            "ActionResult ActionTarget ResetRequest abort_jobs disable_machines enable_machines "
-            "recorded_actions reset_jobs resume_jobs touched_by_others"
+            "RESET_STATES ActionResult ActionTarget ResetRequest abort_jobs disable_machines "
+            "enable_machines recorded_actions reset_jobs resume_jobs touched_by_others"
         ),
         "bank_entries": "known_entries",
         "configuration": "EngineName configured",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         fleet_page,
         label_page,
         label_table,
+        seconds_of,
     )
     from skipjack.app.views.jobs import (
         JOB_COLUMNS,
@@ -112,6 +113,7 @@ if TYPE_CHECKING:
         RecordTable,
         TableRequest,
         Unit,
+        Value,
         ViewColumn,
         check_request,
         table_of,
@@ -201,6 +203,7 @@ __all__ = [
     "TrainingRow",
     "TrialRow",
     "Unit",
+    "Value",
     "ViewColumn",
     "Workspace",
     "WorkspacePlaces",
@@ -241,6 +244,7 @@ __all__ = [
     "programs_page",
     "search_page",
     "search_path",
+    "seconds_of",
     "sweep_page",
     "sweep_path",
     "sweep_table",
@@ -260,7 +264,8 @@ __getattr__, __dir__ = lazy(
             "entry_page"
         ),
         "fleet_pages": (
-            "LABEL_COLUMNS FleetPage LabelPage LabelRow fleet_page label_page label_table"
+            "LABEL_COLUMNS FleetPage LabelPage LabelRow fleet_page label_page label_table "
+            "seconds_of"
         ),
         "jobs": "JOB_COLUMNS JobPage LogPart LogTail job_log job_page job_table",
         "links": (
@@ -286,7 +291,7 @@ __getattr__, __dir__ = lazy(
             "POINT_COLUMNS SWEEP_COLUMNS HeatMapView LoadStep LoadView SweepFailures "
             "SweepPage SweepRow load_view point_table sweep_page sweep_table sweep_view"
         ),
-        "tables": "MOST_ROWS RecordTable TableRequest Unit ViewColumn check_request table_of",
+        "tables": "MOST_ROWS RecordTable TableRequest Unit Value ViewColumn check_request table_of",
         "training": (
             "EPISODE_COLUMNS TRAINING_COLUMNS EpisodePage EpisodeRow LoopStep TrainingPage "
             "TrainingRow episode_page training_page training_table"

@@ -8,5 +8,6 @@ __all__ = [
     "repository",
     "row_page",
     "searches",
+    "totals",
     "use",
 ]
