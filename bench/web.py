@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -117,18 +118,39 @@ def _problem(workspace: Workspace, key: str) -> object:
     return page, search, views.config_samples(workspace, key)
 
 
-def measure(workspace: Workspace, size: DataSize, rounds: int) -> list[dict[str, Any]]:
-    """Milliseconds of each page: the first time, the median, the 95th percentile; and the median of
-    what is read for it.
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database to fill and to read."""
+
+    name: str
+    url: str
+    filled: bool
+    processor_s: Callable[[], float] = lambda: 0.0
+    """The CPU time of its server, if it has one."""
+
+
+def measure(
+    workspace: Workspace, size: DataSize, rounds: int, server_s: Callable[[], float]
+) -> list[dict[str, Any]]:
+    """Milliseconds of each page: the first time, the median, the 95th percentile; the CPU time of
+    this process and of the database's server, which does not depend on what else the machine does;
+    and the median of what is read for it.
     """
     made = visits(size)
+
+    def used_s() -> float:
+        return time.process_time() + server_s()
+
     with TestClient(create_app(WebOptions(), lambda: workspace), "http://127.0.0.1") as client:
         first = {name: _answered_ms(client, one.path) for name, one in made.items()}
         pages: dict[str, list[float]] = {name: [] for name in made}
         records: dict[str, list[float]] = {name: [] for name in made}
+        processor: dict[str, float] = dict.fromkeys(made, 0.0)
         for _ in range(rounds):
             for name, one in made.items():
+                began_s = used_s()
                 pages[name].append(_answered_ms(client, one.path))
+                processor[name] += used_s() - began_s
                 records[name].append(_read_ms(one.records, workspace))
     return [
         {
@@ -137,6 +159,7 @@ def measure(workspace: Workspace, size: DataSize, rounds: int) -> list[dict[str,
             "first_ms": round(first[name], 1),
             "median_ms": round(float(np.median(of)), 1),
             "p95_ms": round(float(np.quantile(of, 0.95)), 1),
+            "processor_ms": round(1e3 * processor[name] / rounds, 1),
             "records_ms": round(float(np.median(records[name])), 1),
         }
         for name, of in pages.items()
@@ -158,13 +181,11 @@ def _read_ms(records: Records, workspace: Workspace) -> float:
     return 1e3 * (time.perf_counter() - began)
 
 
-def databases(
-    home: Path, wanted: Sequence[str], stack: ExitStack
-) -> Iterator[tuple[str, str, bool]]:
-    """The name and the URL of each database, and whether it is already filled."""
+def databases(home: Path, wanted: Sequence[str], stack: ExitStack) -> Iterator[Database]:
+    """The databases that can be had here."""
     if "sqlite" in wanted:
         file = home / "fleet.sqlite"
-        yield "sqlite", f"sqlite:///{file}", file.exists()
+        yield Database("sqlite", f"sqlite:///{file}", file.exists())
     if "postgresql" in wanted:
         try:
             server = PostgreSQL()
@@ -172,7 +193,7 @@ def databases(
             print(f"postgresql is left out: {error}")
         else:
             stack.callback(server.close)
-            yield "postgresql", server.fresh(), False
+            yield Database("postgresql", server.fresh(), False, server.processor_s)
 
 
 def main() -> None:
@@ -188,26 +209,37 @@ def main() -> None:
             fill_ledger(home, size, now)
             fill_bank(home, size)
         found: dict[str, list[dict[str, Any]]] = {}
-        for name, url, filled in databases(home, options.databases, stack):
-            if not filled:
-                print(f"filling {name}", flush=True)
-                with open_store(url, settings=settings) as store:
+        load: dict[str, list[float]] = {}
+        for one in databases(home, options.databases, stack):
+            if not one.filled:
+                print(f"filling {one.name}", flush=True)
+                with open_store(one.url, settings=settings) as store:
                     fill_store(store, size, now)
             gc.collect()
-            places = WorkspacePlaces(url, runs=(), programs=())
+            places = WorkspacePlaces(one.url, runs=(), programs=())
             with Workspace(settings, places) as workspace:
-                found[name] = measure(workspace, size, options.rounds)
+                found[one.name] = measure(workspace, size, options.rounds, one.processor_s)
+            load[one.name] = [round(of, 1) for of in os.getloadavg()]
     print(report(found))
     device = cpu.detect(1)
     out = options.out if options.out is not None else str(RESULTS / f"web_{label(device)}.json")
     if out:
-        facts = {"size": asdict(size), "rounds": options.rounds, "limit_ms": LIMIT_MS}
-        write_result(
-            Path(out), {**header("web", device, cpu.usable_cores()), **facts, "pages": found}
-        )
+        facts: dict[str, Any] = {
+            "size": asdict(size),
+            "rounds": options.rounds,
+            "limit_ms": LIMIT_MS,
+        }
+        facts |= {"limit_ms": LIMIT_MS, "load_average": load, "pages": found}
+        write_result(Path(out), {**header("web", device, cpu.usable_cores()), **facts})
 
 
-_WHAT = {"first_ms": "first", "median_ms": "median", "p95_ms": "p95", "records_ms": "records"}
+_WHAT = {
+    "first_ms": "first",
+    "median_ms": "median",
+    "p95_ms": "p95",
+    "processor_ms": "processor",
+    "records_ms": "records",
+}
 
 
 def report(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
