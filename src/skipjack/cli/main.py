@@ -28,6 +28,7 @@ from skipjack.cli import (
     replay,
     sweep,
     tune,
+    web,
 )
 from skipjack.cli.arguments import BadRequest, CommandList, complaint_text, examples, keep_defaults
 from skipjack.cli.fleet import bundles, cluster, images, jobs, load, machines, problems, runs, store
@@ -95,6 +96,7 @@ _group(_Task.TUNE, "loops", loops_app)
 _its_own = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 _command(_Task.PROGRAMS, "exec", exec_program, EXEC_EXAMPLES, **_its_own)
 _command(_Task.PROGRAMS, "report", show_report, REPORT_EXAMPLES)
+_command(_Task.KNOWN, "web", web.web, web.WEB_EXAMPLES)
 _group(_Task.KNOWN, "bank", bank.app)
 _group(_Task.KNOWN, "ledger", ledger.app)
 
