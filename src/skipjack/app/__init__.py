@@ -32,11 +32,13 @@ if TYPE_CHECKING:
     from skipjack.app.exports import DatabaseKind, ExportedFile, ExportOptions, export
     from skipjack.app.job_status import (
         FleetOverview,
+        FleetProgress,
         FleetStatus,
         IdleMachines,
         JobCounts,
         JobListing,
         StatusRequest,
+        progress_of,
         status,
     )
     from skipjack.app.learning import (
@@ -67,6 +69,18 @@ if TYPE_CHECKING:
         export_t4,
         replay,
         split_searchers,
+    )
+    from skipjack.app.reports import (
+        MeasuredStep,
+        ReportedLabel,
+        ReportedProblem,
+        ReportedTraining,
+        ReportRecords,
+        ReportRequest,
+        StepCase,
+        StepCases,
+        StepOperation,
+        read_report,
     )
     from skipjack.app.runs import (
         RunEvent,
@@ -115,6 +129,7 @@ __all__ = [
     "FindRequest",
     "FindRun",
     "FleetOverview",
+    "FleetProgress",
     "FleetStatus",
     "Gate",
     "GatedComparison",
@@ -126,6 +141,7 @@ __all__ = [
     "LearnRequest",
     "LearnedModel",
     "LedgerChoice",
+    "MeasuredStep",
     "MergeRule",
     "NotApplicable",
     "Notice",
@@ -143,6 +159,11 @@ __all__ = [
     "ReplayObserver",
     "ReplayRequest",
     "ReplayResult",
+    "ReportRecords",
+    "ReportRequest",
+    "ReportedLabel",
+    "ReportedProblem",
+    "ReportedTraining",
     "ResetRequest",
     "RunEvent",
     "RunObserver",
@@ -152,6 +173,9 @@ __all__ = [
     "RunWarning",
     "SlurmOptions",
     "StatusRequest",
+    "StepCase",
+    "StepCases",
+    "StepOperation",
     "SweepFileRequest",
     "SweepSettings",
     "TuneRequest",
@@ -172,8 +196,10 @@ __all__ = [
     "known_entries",
     "learn_heuristics",
     "learn_rankers",
+    "progress_of",
     "promote",
     "promotions",
+    "read_report",
     "recorded_actions",
     "replay",
     "reset_jobs",
@@ -201,7 +227,8 @@ __getattr__, __dir__ = lazy(
         "events": "BatchBegun Notice ProblemBegun WorkEvent WorkObserver",
         "exports": "DatabaseKind ExportOptions ExportedFile export",
         "job_status": (
-            "FleetOverview FleetStatus IdleMachines JobCounts JobListing StatusRequest status"
+            "FleetOverview FleetProgress FleetStatus IdleMachines JobCounts JobListing "
+            "StatusRequest progress_of status"
         ),
         "learning": "LearnRequest LearnedModel learn_heuristics learn_rankers",
         "problems": "Placement ProblemList",
@@ -213,6 +240,10 @@ __getattr__, __dir__ = lazy(
         "replays": (
             "LedgerChoice RecordingExport RecordingReplay ReplayObserver ReplayRequest "
             "ReplayResult export_t4 replay split_searchers"
+        ),
+        "reports": (
+            "ReportedLabel ReportedProblem ReportRecords ReportRequest StepCase StepCases "
+            "StepOperation MeasuredStep ReportedTraining read_report"
         ),
         "runs": "RunEvent RunObserver RunOptions RunPhase RunResult RunWarning run",
         "slurm_runs": "QueuedRun SlurmOptions submit_run",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import sys
 import time
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,7 +28,7 @@ from skipjack.cli.arguments import (
 from skipjack.errors import SkipjackError, UsageError
 
 if TYPE_CHECKING:
-    from skipjack.app import ActionResult, ActionTarget, StatusRequest
+    from skipjack.app import ActionResult, ActionTarget, FleetProgress, StatusRequest
     from skipjack.fleet.store import Store
 
 
@@ -122,6 +123,7 @@ STATUS_EXAMPLES = examples(
     "skipjack status -l resnet_2026_11",
     "skipjack status -l resnet_2026_11 --by device,state,build_machine,eval_machine,gpu",
     "skipjack status -l resnet_2026_11 --state error --jobs",
+    "skipjack status -l resnet_2026_11 --watch",
 )
 
 
@@ -141,11 +143,25 @@ def status(
     units: UnitsOption = None,
     jobs: Annotated[bool, typer.Option("--jobs", help="List the jobs with their reasons.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of jobs to list.")] = 50,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Show the progress until all jobs of the label have ended."),
+    ] = False,
+    every: Annotated[
+        float, typer.Option(min=0.1, help="With --watch, seconds between two looks.")
+    ] = 2.0,
     json: JsonOption = False,
 ) -> Work:
     """Count jobs; without a label, list labels and machines."""
     from skipjack.app import StatusRequest
 
+    if watch:
+        if jobs or state or by != "state" or device or arch:
+            raise UsageError(
+                "--watch shows the jobs of a label, or all; --by, --state, --device and --jobs do "
+                "not go with it"
+            )
+        return partial(_watch, label, every, json)
     request = StatusRequest(
         label,
         tuple(name.strip() for name in by.split(",") if name.strip()),
@@ -162,6 +178,23 @@ def _status(request: StatusRequest, json: bool) -> None:
     from skipjack.report.fleet import render_status
 
     render_status(app.status(request), json)
+
+
+def _watch(label: str | None, every_s: float, json: bool) -> None:
+    from skipjack.app import progress_of
+    from skipjack.report.fleet import watch_progress
+
+    with the_store(to_read=True) as store:
+
+        def changes() -> Iterator[FleetProgress]:
+            while True:
+                progress = progress_of(store, label)
+                yield progress
+                if progress.is_over:
+                    return
+                time.sleep(every_s)
+
+        watch_progress(changes(), json)
 
 
 # ``skipjack abort`` and ``skipjack resume``: stop and resume jobs by label, device or machine.

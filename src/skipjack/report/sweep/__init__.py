@@ -25,6 +25,18 @@ if TYPE_CHECKING:
         write_files,
     )
     from skipjack.report.sweep.page import write_html
+    from skipjack.report.sweep.summary import (
+        FailedPoint,
+        FailureGroup,
+        best_settings,
+        facts,
+        failures,
+        gain_sentences,
+        headline,
+        metric_name,
+        overlay_text,
+        remarks,
+    )
     from skipjack.report.sweep.terminal import print_sweep, sweep_progress
     from skipjack.sweep.results import read_json, write_json
 
@@ -33,15 +45,25 @@ __all__ = [
     "FAILED",
     "QUIET",
     "BestSoFar",
+    "FailedPoint",
+    "FailureGroup",
     "PlotsMissingError",
+    "best_settings",
     "draw_search",
+    "facts",
+    "failures",
     "figure",
+    "gain_sentences",
+    "headline",
     "make_report_directory",
+    "metric_name",
+    "overlay_text",
     "picture",
     "plot_style",
     "print_sweep",
     "print_sweep_json",
     "read_json",
+    "remarks",
     "render_forecast",
     "render_sweep",
     "scale",
@@ -62,6 +84,10 @@ __getattr__, __dir__ = lazy(
             "write_files"
         ),
         "page": "write_html",
+        "summary": (
+            "FailedPoint FailureGroup best_settings facts failures gain_sentences headline "
+            "metric_name overlay_text remarks"
+        ),
         "terminal": "print_sweep sweep_progress",
         "skipjack.sweep.results": "read_json write_json",
     },

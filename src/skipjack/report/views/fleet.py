@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
 from skipjack.app.views import (
     FleetPage,
@@ -46,25 +47,45 @@ _MOST_GAINS = 30
 def jobs_figure(timeline: StateTimeline, title: str = "Jobs by state") -> StackedFigure:
     """How many jobs were in each state over time."""
     states = [
-        StackedState(state.replace("_", " "), timeline.counts[state], kind)
+        StackedState(state.replace("_", " "), _held(timeline.counts[state]), kind)
         for state, kind in STATE_KINDS.items()
-        if state in timeline.counts
+        if any(timeline.counts.get(state, ()))
     ]
     whole = FigureAxis("jobs", "count", whole=True)
-    return StackedFigure(title, FigureAxis("time", "time"), whole, timeline.ends, states)
+    return StackedFigure(title, FigureAxis("time", "time"), whole, _edges(timeline), states)
 
 
 def pace_figure(timeline: StateTimeline, title: str = "Evaluated jobs per hour") -> LineFigure:
     """How many jobs were evaluated per hour, over time."""
-    rates = [3600.0 * count / timeline.width_s for count in timeline.finished]
+    edges = _edges(timeline)
+    rates = [
+        3600.0 * count / max(end - start, 1.0)
+        for count, (start, end) in zip(timeline.finished, pairwise(edges), strict=False)
+    ]
     axis = FigureAxis("jobs per hour", "count", log=False, zero=True)
     return LineFigure(
         title,
         FigureAxis("time", "time"),
         axis,
-        [LineSeries("evaluated", timeline.ends[: len(rates)], rates, "step", "good")],
+        [LineSeries("evaluated", edges[: len(rates) + 1], _held(rates), "step", "good")],
         height=160.0,
     )
+
+
+def _edges(timeline: StateTimeline) -> list[float]:
+    """The start of the first period, and the ends of all."""
+    if not timeline.ends:
+        return []
+    whole = timeline.width_s
+    first = (
+        timeline.ends[0] - whole if len(timeline.ends) > 1 else timeline.ends[0] // whole * whole
+    )
+    return [first, *timeline.ends]
+
+
+def _held(values: Sequence[float]) -> list[float]:
+    """The values of periods at their starts, and the last one at its end, too."""
+    return [*values, *values[-1:]]
 
 
 def errors_figure(errors: Sequence[ErrorGroup], title: str = "Errors by reason") -> BarFigure:

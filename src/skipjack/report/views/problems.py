@@ -11,9 +11,9 @@ from skipjack.app.views import (
     KnownEntry,
     LookupStep,
     ProblemPage,
+    ProblemSearch,
     RecordTable,
     SearchPage,
-    SearchSummary,
     TableRequest,
     TrialRow,
     Unit,
@@ -63,13 +63,13 @@ def best_so_far_figure(page: SearchPage, title: str = "Best so far") -> LineFigu
     )
 
 
-def _value_axis(summary: SearchSummary) -> FigureAxis:
+def _value_axis(summary: ProblemSearch) -> FigureAxis:
     unit = value_unit(summary)
     name = "time of a call" if unit == "ns" else summary.objective.partition(":")[0]
     return FigureAxis(f"{name} (less is better)", unit)
 
 
-def value_unit(summary: SearchSummary) -> Unit:
+def value_unit(summary: ProblemSearch) -> Unit:
     """The unit of the values that a search minimises."""
     return "ns" if summary.objective.startswith("time_ns") else ""
 
@@ -116,7 +116,7 @@ def importance_figure(effects: Sequence[ParameterEffect], title: str = "What mat
         )
         for place, one in enumerate(effects)
     ]
-    return BarFigure(title, FigureAxis("share of the variance of times", "share"), bars)
+    return BarFigure(title, FigureAxis("share of the variance that it explains", "share"), bars)
 
 
 def search_figures(page: SearchPage) -> dict[str, Figure]:
@@ -161,13 +161,13 @@ def samples_figure(
 # The report of a problem.
 
 _SEARCH_COLUMNS = (
-    ViewColumn[SearchSummary]("created", "started", lambda one: one.created, "time"),
-    ViewColumn[SearchSummary]("solver", "solver", lambda one: one.solver),
-    ViewColumn[SearchSummary]("device", "device", lambda one: one.device),
-    ViewColumn[SearchSummary]("searcher", "searcher", lambda one: one.searcher),
-    ViewColumn[SearchSummary]("trials", "trials", lambda one: one.trials, "count"),
-    ViewColumn[SearchSummary]("failed", "failed", lambda one: one.failed, "count"),
-    ViewColumn[SearchSummary]("best", "best", lambda one: text_of(one.best, value_unit(one))),
+    ViewColumn[ProblemSearch]("created", "started", lambda one: one.created, "time"),
+    ViewColumn[ProblemSearch]("solver", "solver", lambda one: one.solver),
+    ViewColumn[ProblemSearch]("device", "device", lambda one: one.device),
+    ViewColumn[ProblemSearch]("searcher", "searcher", lambda one: one.searcher),
+    ViewColumn[ProblemSearch]("trials", "trials", lambda one: one.trials, "count"),
+    ViewColumn[ProblemSearch]("failed", "failed", lambda one: one.failed, "count"),
+    ViewColumn[ProblemSearch]("best", "best", lambda one: text_of(one.best, value_unit(one))),
 )
 _DECISION_COLUMNS = (
     ViewColumn[DecisionSummary]("created", "when", lambda one: one.created, "time"),
@@ -184,7 +184,7 @@ _ENTRY_COLUMNS = (
     ViewColumn[KnownEntry]("config", "config", lambda one: settings_text(one.entry.config)),
     ViewColumn[KnownEntry]("time", "time", lambda one: one.entry.time_ns, "ns"),
     ViewColumn[KnownEntry]("samples", "samples", lambda one: one.entry.evidence.samples, "count"),
-    ViewColumn[KnownEntry]("made", "made", lambda one: one.entry.created),
+    ViewColumn[KnownEntry]("made", "made", lambda one: one.entry.created[:19].replace("T", " ")),
     ViewColumn[KnownEntry]("stale", "changed since", lambda one: one.stale),
 )
 _STEP_COLUMNS = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import skipjack
 from skipjack.errors import UsageError
 from skipjack.report.documents import Document, DocumentSection, Part
 from skipjack.report.figures import Figure
@@ -22,10 +21,10 @@ class RenderedReport:
     """All figures by name; those of the document, and others for papers."""
     lead: Sequence[Part] = ()
 
-    def document(self) -> Document:
-        """The report as a document, with the time at which it was made."""
+    def document(self, made_by: str) -> Document:
+        """The report as a document, with the time at which it was made, and by which version."""
         made = str(utc_now())[:19].replace("T", " ")
-        foot = f"made by skipjack {skipjack.__version__} at {made} UTC"
+        foot = f"made by {made_by} at {made} UTC"
         return Document(self.title, self.sections, self.lead, foot)
 
     def figure(self, name: str) -> Figure:
