@@ -113,10 +113,10 @@ def test_no_news_are_asked_for_while_a_filter_is_written(browser: Browser, serve
     with opened(browser) as page:
         page.goto(f"{served}/jobs")
         assert page.evaluate(asks)
-        page.get_by_label("state", exact=True).fill("err")
+        page.get_by_label("state", exact=True).fill("error")
         assert not page.evaluate(asks)
         page.keyboard.press("Enter")
-        page.wait_for_url("**state=err**")
+        page.wait_for_url("**state=error**")
 
 
 def test_tables_are_sorted_by_the_keyboard(browser: Browser, served: str) -> None:

@@ -4,15 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from skipjack.app.views import RecordTable, TableRequest, Unit, Value
 from skipjack.errors import SkipjackError
 from skipjack.report.figures import Figure
 
+T = TypeVar("T")
 AnyTable = RecordTable[Any]
 TableReader = Callable[[TableRequest], AnyTable]
 """Reads a page of a table's rows."""
+
+
+class ReadOnce(Generic[T]):
+    """Reads a record for a request, and again only for another request.
+
+    Pages read their record for what is above the tables; most often, its tables are those that
+    the address asks for.
+    """
+
+    def __init__(self, read: Callable[[TableRequest], T]) -> None:
+        self._read = read
+        self._last: tuple[TableRequest, T] | None = None
+
+    def __call__(self, request: TableRequest | None = None) -> T:
+        """The record."""
+        asked = request or TableRequest()
+        if self._last is None or self._last[0] != asked:
+            self._last = asked, self._read(asked)
+        return self._last[1]
 
 
 class PageNotFoundError(SkipjackError):

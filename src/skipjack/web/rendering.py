@@ -119,8 +119,11 @@ def _number_text(value: float, unit: Unit) -> str:
         case "time":
             return f"{moment(value):%Y-%m-%d %H:%M:%S} UTC"
         case _:
-            whole = value == int(value) and abs(value) < 1e15
-            return f"{value:,.0f}".replace(",", "\u202f") if whole else metric_text(value)
+            if value != int(value) or abs(value) >= 1e15:
+                return metric_text(value)
+            text = f"{value:,.0f}"
+            # Numbers that name something, such as that of a job, are written as they are typed.
+            return text.replace(",", "\u202f" if unit == "count" else "")
 
 
 def moment(seconds: float) -> datetime:

@@ -30,6 +30,7 @@ from skipjack.web.content import (
     PageContent,
     PageLink,
     PageNotFoundError,
+    ReadOnce,
     Section,
     TableSection,
 )
@@ -41,7 +42,8 @@ _USER = "user"
 def bank(workspace: Workspace, call: PageCall) -> PageContent:
     """The entries of one of the banks in use."""
     layer = call.names.get("layer", _USER)
-    page = bank_page(workspace, layer)
+    pages = ReadOnce(lambda request: bank_page(workspace, layer, request))
+    page = pages()
     names = [one.layer for one in page.banks]
     sections: list[Section] = [
         TableSection(
@@ -52,7 +54,7 @@ def bank(workspace: Workspace, call: PageCall) -> PageContent:
         TableSection(
             "entries",
             f"Entries of the {layer} bank",
-            lambda request: bank_page(workspace, layer, request).entries,
+            lambda request: pages(request).entries,
             empty="It has no entries yet: skipjack tune adds the best configs.",
             main=True,
         ),
@@ -163,7 +165,8 @@ def difference(workspace: Workspace, call: PageCall) -> PageContent:
     names = list(paths)
     chosen = call.chosen("first", names[-1]), call.chosen("second", names[0])
     first, second = (_path(paths, name) for name in chosen)
-    page = bank_difference(first, second)
+    pages = ReadOnce(lambda request: bank_difference(first, second, request))
+    page = pages()
     counts = [Fact(kind, count, "count") for kind, count in page.counts.items()]
     figures = difference_figures(page)
     sections: list[Section] = [
@@ -173,7 +176,7 @@ def difference(workspace: Workspace, call: PageCall) -> PageContent:
         TableSection(
             "differences",
             "Differences",
-            lambda request: bank_difference(first, second, request).rows,
+            lambda request: pages(request).rows,
             empty="Both have the same entries.",
         ),
     ]

@@ -7,6 +7,7 @@ from urllib.parse import quote
 from skipjack.app.views import (
     JOB_COLUMNS,
     MachineRow,
+    TableRequest,
     Workspace,
     machine_page,
     machines_page,
@@ -19,6 +20,7 @@ from skipjack.web.content import (
     PageCall,
     PageContent,
     PageLink,
+    ReadOnce,
     Section,
     TableSection,
 )
@@ -29,19 +31,21 @@ MACHINES = PageLink("Machines", "/machines")
 
 def machines(workspace: Workspace, call: PageCall) -> PageContent:
     """All machines and devices."""
-    page = machines_page(workspace)
+    pages = ReadOnce(lambda request: machines_page(workspace, request))
+    others = ReadOnce(lambda request: machines_page(workspace, of_devices=request))
+    page = pages()
     sections: list[Section] = [
         TableSection(
             "machines",
             "Machines",
-            lambda request: machines_page(workspace, request).machines,
+            lambda request: pages(request).machines,
             empty="No machine was seen or registered yet: skipjack machine add registers one.",
             main=True,
         ),
         TableSection(
             "devices",
             "Devices",
-            lambda request: machines_page(workspace, of_devices=request).devices,
+            lambda request: (page if request == TableRequest() else others(request)).devices,
             empty="No jobs were loaded for any device yet.",
         ),
     ]

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from skipjack.app.views import ViewColumn, Workspace, program_page, programs_page, table_of
+from skipjack.app.views import (
+    TableRequest,
+    ViewColumn,
+    Workspace,
+    program_page,
+    programs_page,
+    table_of,
+)
 from skipjack.report.views import program_figures
 from skipjack.web.content import (
     Fact,
@@ -11,6 +18,7 @@ from skipjack.web.content import (
     PageCall,
     PageContent,
     PageLink,
+    ReadOnce,
     Section,
     TableSection,
 )
@@ -25,13 +33,14 @@ REASON_COLUMNS: tuple[ViewColumn[tuple[str, int]], ...] = (
 
 def programs(workspace: Workspace, call: PageCall) -> PageContent:
     """Result files, and problems that no bank knew."""
+    pages = ReadOnce(lambda request: programs_page(workspace, request))
     return PageContent(
         "Programs",
         [
             TableSection(
                 "programs",
                 "Programs that ran with tuned kernels",
-                lambda request: programs_page(workspace, request).programs,
+                lambda request: pages(request).programs,
                 empty="There is no result file: skipjack exec --result -- python train.py writes "
                 "one, and skipjack web --programs DIR names its directory.",
                 main=True,
@@ -39,7 +48,13 @@ def programs(workspace: Workspace, call: PageCall) -> PageContent:
             TableSection(
                 "misses",
                 "Problems that no bank knew",
-                lambda request: programs_page(workspace, of_misses=request).misses,
+                lambda request: (
+                    (
+                        pages()
+                        if request == TableRequest()
+                        else programs_page(workspace, of_misses=request)
+                    ).misses
+                ),
                 empty="None are recorded: set SKIPJACK_ON_MISS=record when a program runs.",
             ),
         ],
@@ -50,7 +65,8 @@ def programs(workspace: Workspace, call: PageCall) -> PageContent:
 def program(workspace: Workspace, call: PageCall) -> PageContent:
     """One run of a program."""
     name = call.name("name")
-    page = program_page(workspace, name)
+    pages = ReadOnce(lambda request: program_page(workspace, name, request))
+    page = pages()
     row, whole = page.row, page.time
     facts = [
         Fact("command", row.command),
@@ -81,7 +97,7 @@ def program(workspace: Workspace, call: PageCall) -> PageContent:
         TableSection(
             "operations",
             "Operations",
-            lambda request: program_page(workspace, name, request).operations,
+            lambda request: pages(request).operations,
             main=True,
         ),
         TableSection(

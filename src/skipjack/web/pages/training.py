@@ -32,12 +32,14 @@ from skipjack.web.content import (
     PageCall,
     PageContent,
     PageLink,
+    ReadOnce,
     Section,
     TableSection,
 )
 from skipjack.web.pages.curves import training_curve_path
 
 TRAINING = PageLink("Training", "/training")
+_EPISODES = 20
 
 SESSION_COLUMNS: tuple[ViewColumn[TrainingSession], ...] = (
     ViewColumn("began", "began", lambda one: seconds_of(one.began), "time"),
@@ -78,7 +80,8 @@ def runs(workspace: Workspace, call: PageCall) -> PageContent:
 def run(workspace: Workspace, call: PageCall) -> PageContent:
     """One training run."""
     name = call.name("name")
-    page = training_page(workspace, name)
+    pages = ReadOnce(lambda request: training_page(workspace, name, request))
+    page = pages(TableRequest(size=_EPISODES))
     row = page.row
     facts = [
         Fact("trainer", row.trainer),
@@ -108,9 +111,9 @@ def run(workspace: Workspace, call: PageCall) -> PageContent:
         TableSection(
             "episodes",
             "Last episodes",
-            lambda request: _episodes(workspace, name, request),
+            lambda request: _linked(pages(request).episodes, name),
             empty="No episode has ended yet.",
-            rows=20,
+            rows=_EPISODES,
         ),
         TableSection(
             "sessions",
@@ -121,8 +124,7 @@ def run(workspace: Workspace, call: PageCall) -> PageContent:
     return PageContent(name, sections, (TRAINING,), badge=row.state)
 
 
-def _episodes(workspace: Workspace, name: str, request: TableRequest) -> RecordTable[EpisodeRow]:
-    table = training_page(workspace, name, request).episodes
+def _linked(table: RecordTable[EpisodeRow], name: str) -> RecordTable[EpisodeRow]:
     columns = [
         replace(one, link=_link(name)) if one.name == "episode" else one for one in table.columns
     ]
