@@ -119,10 +119,10 @@ def test_jobs_are_sorted_by_every_column(workspace: Workspace, column: str) -> N
     (value,) = [one.value for one in JOB_COLUMNS if one.name == column]
     up = job_table(workspace, TableRequest(sort=column)).rows
     down = job_table(workspace, TableRequest(sort=column, descending=True)).rows
-    known = [value(row) for row in up if value(row) is not None]
-    if column not in ("label", "build_machine", "problem"):  # sorted by number, or by bytes
+    known = [value(row) for row in up if value(row) not in (None, "")]
+    if column != "problem":  # databases order digits and letters in their own ways
         assert known == sorted(known)  # type: ignore[type-var]
-        assert [value(row) for row in down if value(row) is not None] == known[::-1]
+        assert [value(row) for row in down if value(row) not in (None, "")] == known[::-1]
     assert {row.id for row in up} == {row.id for row in down} == {1, 2, 3, 4, 5}
 
 

@@ -75,7 +75,7 @@ class JobSummary:
 
 _SORT: Mapping[str, ColumnElement[Any]] = {
     "id": _job.id,
-    "label": _job.label,
+    "label": _label.name,
     "problem": _problem.key,
     "operation": _problem.operation,
     "device": _job.device,
@@ -155,6 +155,8 @@ def _joined(
     used = needed.union(*(_tables_of(one) for one in conditions)) if conditions else needed
     if tables.problems in used:
         source = source.join(tables.problems, _problem.id == _job.problem)
+    if sort == "label":
+        source = source.join(tables.labels, _label.id == _job.label)
     if sort == "build_machine":
         source = source.outerjoin(_builder, _builder.c.id == _job.build_machine)
     if sort == "eval_machine":
