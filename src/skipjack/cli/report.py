@@ -88,13 +88,12 @@ def report(
 
 
 def _write_report(request: ReportRequest, output: Path) -> None:
-    from skipjack import __version__
     from skipjack.app import read_report
     from skipjack.report.documents import write_document
     from skipjack.report.views import report_of
 
     check_outputs(output)
-    write_document(report_of(read_report(request)).document(f"skipjack {__version__}"), output)
+    write_document(report_of(read_report(request)).document(), output)
     typer.echo(f"written to {output}")
 
 

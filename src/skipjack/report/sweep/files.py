@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from skipjack.report.screen import print_json, warn
+from skipjack.report.screen import print_json
 from skipjack.storage import atomic_write
 from skipjack.sweep.engine import SweepResult
 from skipjack.sweep.results import parameter_names, to_json, write_json
@@ -122,8 +122,6 @@ def _forecast_fields(seen: SweepForecast) -> dict[str, object]:
 def write_files(result: SweepResult, csv: Path | None, report: Path | None) -> None:
     """Write the files that ``--csv`` and ``--report`` request."""
     if csv:
-        pass
-
         write_csv(result, csv)
     if report:
         write_report(result, report)
@@ -138,8 +136,6 @@ def make_report_directory(directory: Path) -> None:
 
 def write_report(result: SweepResult, directory: Path) -> None:
     """Write all results of a sweep to files."""
-    pass
-    from skipjack.report.sweep.drawing import PlotsMissingError
     from skipjack.report.sweep.page import write_html, write_plots
     from skipjack.storage import atomic_write
 
@@ -149,9 +145,5 @@ def write_report(result: SweepResult, directory: Path) -> None:
     if result.user_conf:
         text = "".join(f"{line}\n" for line in result.user_conf)
         atomic_write(directory / "user.conf", text.encode())
-    # The page can be written without matplotlib; plots cannot.
     write_html(result, directory / "report.html")
-    try:
-        write_plots(result, directory)
-    except PlotsMissingError as error:
-        warn(f"the report is in {directory}, without plots: {error}")
+    write_plots(result, directory)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 
 from skipjack.errors import UsageError
 from skipjack.report.documents import Document, DocumentSection, Part
@@ -21,10 +22,10 @@ class RenderedReport:
     """All figures by name; those of the document, and others for papers."""
     lead: Sequence[Part] = ()
 
-    def document(self, made_by: str) -> Document:
-        """The report as a document, with the time at which it was made, and by which version."""
+    def document(self) -> Document:
+        """The report as a document, with the time at which it was made."""
         made = str(utc_now())[:19].replace("T", " ")
-        foot = f"made by {made_by} at {made} UTC"
+        foot = f"made by skipjack {_version()} at {made} UTC".replace("  ", " ")
         return Document(self.title, self.sections, self.lead, foot)
 
     def figure(self, name: str) -> Figure:
@@ -33,3 +34,10 @@ class RenderedReport:
             return self.figures[name]
         known = ", ".join(self.figures) or "none"
         raise UsageError(f"there is no figure {name!r} in this report; it has {known}")
+
+
+def _version() -> str:
+    try:
+        return metadata.version("skipjack")
+    except metadata.PackageNotFoundError:  # run from its sources
+        return ""

@@ -22,8 +22,8 @@ from skipjack.report.views.rendered_report import RenderedReport
 _KINDS: Mapping[str, Kind] = {"skipjack": "best", "hooked": "running"}
 _WORDS: tuple[tuple[Kind, str], ...] = (
     ("best", "Skipjack's kernel"),
-    ("running", "PyTorch's kernel"),
-    ("plain", "PyTorch's kernel, or an operation that is not hooked"),
+    ("running", "PyTorch's kernel, hooked"),
+    ("plain", "PyTorch's kernel, not hooked"),
 )
 _LABELS = {
     "convolution": "conv",
