@@ -162,7 +162,7 @@ $(EVERYTHING): pyproject.toml constraints.txt tools/install-servers | $(BIN)/pyt
 	tools/install-servers & \
 	    $(PIP) --no-compile $(TORCH_PIP_ARGS) \
 	        --group test --group lint \
-	        -e '.[plots,png,mkl,torch,triton,rl,loadgen,optuna,postgresql,mariadb,ray]' \
+	        -e '.[plots,png,mkl,torch,triton,rl,loadgen,optuna,postgresql,mariadb,ray,web]' \
 	        && touch $(STAMP) $(TORCH) $(LOADGEN) $(FLEET); \
 	    wait
 	$(MAKE) --no-print-directory $(STAMP) $(TORCH) $(FLEET)
@@ -171,7 +171,7 @@ $(EVERYTHING): pyproject.toml constraints.txt tools/install-servers | $(BIN)/pyt
 
 $(STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	$(NEW_PIP)
-	$(PIP) --group test --group lint -e '.[plots]'
+	$(PIP) --group test --group lint -e '.[plots,web]'
 	-$(PIP) -e '.[mkl]'
 	touch $@
 

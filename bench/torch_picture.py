@@ -10,13 +10,12 @@ thread the time is the thread's own, which other programs on the machine change 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -24,14 +23,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import machine
 import skipjack.torch
 import torch_hook
+from skipjack.app import ReportRequest, read_report
 from skipjack.native import cpu
-from skipjack.report.sweep import BEST, QUIET, figure, picture
+from skipjack.report.figures import png, svg
+from skipjack.report.views import report_of
 from torch_models import MODELS, SMALL, TRAIN, Place, step_of
 from torch_rounds import Pace, cpu_clock, interleave
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 NAME = "torch_picture"
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "images" / "torch-step.svg"
@@ -40,31 +37,8 @@ _BATCH = 16
 _TUNING_STEPS = 2
 _STEPS = 40
 """That are timed operation by operation, of each kind."""
-_HOOKED = "#5c7cba"
-_COLOURS = {"skipjack": BEST, "hooked": _HOOKED, "other": QUIET}
-_WORDS = {
-    "skipjack": "Skipjack's kernel",
-    "hooked": "PyTorch's kernel",
-    "other": "PyTorch's kernel, operation not hooked",
-}
-_LABELS = {
-    "convolution": "conv",
-    "convolution_backward": "conv backward",
-    "native_batch_norm": "norm",
-    "native_batch_norm_backward": "norm backward",
-    "max_pool2d_with_indices": "pool",
-    "max_pool2d_with_indices_backward": "pool backward",
-    "threshold_backward": "relu backward",
-}
-_LABELLED = 0.04
-"""The part of a plain step that an operation must take to have its name written on it."""
 
 Record = dict[str, Any]
-_ROWS = {PLAIN: 1.0, TUNED: 0.0}
-_HEIGHT = 0.5
-_BAR: Record = {"edgecolor": "white", "linewidth": 0.4}
-_TEXT: Record = {"ha": "center", "va": "center", "fontsize": 7.5, "color": "white"}
-_LEGEND: Record = {"frameon": False, "fontsize": 8.5}
 
 
 class StepTimes(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -148,60 +122,10 @@ def _operations(
     ]
 
 
-def draw(record: Record) -> Figure:
-    """Both steps to one scale; what became of the longer operations is joined."""
-    drawn = figure(9.6, 3.1)
-    axes = drawn.subplots()
-    total_ms = sum(one["us"][PLAIN] for one in record["operations"]) / 1e3
-    begins = dict.fromkeys(_ROWS, 0.0)
-    for one in record["operations"]:
-        ends = {row: begins[row] + one["us"][row] / 1e3 for row in _ROWS}
-        for row, y in _ROWS.items():
-            by = "hooked" if row == PLAIN and one["by"] == "skipjack" else one["by"]
-            axes.barh(y, ends[row] - begins[row], _HEIGHT, begins[row], color=_COLOURS[by], **_BAR)
-        if ends[PLAIN] - begins[PLAIN] > _LABELLED * total_ms:
-            _join(axes, begins, ends)
-            _label(axes, one, begins, ends, _LABELLED * total_ms)
-        begins = ends
-    _frame(axes, record)
-    return drawn
-
-
-def _join(axes: Axes, begins: Mapping[str, float], ends: Mapping[str, float]) -> None:
-    top, bottom = _ROWS[PLAIN] - _HEIGHT / 2, _ROWS[TUNED] + _HEIGHT / 2
-    across = [begins[PLAIN], ends[PLAIN], ends[TUNED], begins[TUNED]]
-    axes.fill(across, [top, top, bottom, bottom], color=QUIET, alpha=0.15, linewidth=0)
-
-
-def _label(
-    axes: Axes,
-    one: Record,
-    begins: Mapping[str, float],
-    ends: Mapping[str, float],
-    least_ms: float,
-) -> None:
-    """Its name above; its gain below, where there is room for it."""
-    name = _LABELS.get(one["op"], one["op"].strip("_").replace("_", " "))
-    middle = {row: (begins[row] + ends[row]) / 2 for row in _ROWS}
-    axes.text(middle[PLAIN], _ROWS[PLAIN], name.replace(" ", "\n"), **_TEXT)
-    if one["by"] == "skipjack" and ends[TUNED] - begins[TUNED] > 0.85 * least_ms:
-        gain = one["us"][PLAIN] / one["us"][TUNED]
-        axes.text(middle[TUNED], _ROWS[TUNED], f"{gain:.1f}x", **_TEXT)
-
-
-def _frame(axes: Axes, record: Record) -> None:
-    from matplotlib.patches import Patch
-
-    names = {PLAIN: "python train.py", TUNED: "skipjack exec -- python train.py"}
-    labels = [f"{names[row]}\n{record['ms'][row]:.2f} ms a step" for row in _ROWS]
-    axes.set_yticks(list(_ROWS.values()), labels)
-    axes.tick_params(axis="y", length=0)
-    axes.spines["left"].set_visible(False)
-    axes.set_ylim(-0.45, 1.45)
-    axes.set_xlim(left=0.0)
-    axes.set_xlabel("milliseconds in operations, in the order of the step")
-    shown = [Patch(color=_COLOURS[by], label=words) for by, words in _WORDS.items()]
-    axes.legend(handles=shown, loc="upper center", bbox_to_anchor=(0.5, 1.22), ncols=3, **_LEGEND)
+def drawn(path: Path, suffix: str) -> bytes:
+    """A picture of a result: both steps to one scale."""
+    figure = report_of(read_report(ReportRequest((str(path),)))).figure("before-and-after")
+    return png(figure) if suffix == ".png" else svg(figure, "light", 960).encode()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -216,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--picture", type=Path, default=PICTURE, help="an .svg or a .png")
     args = parser.parse_args(argv)
     if args.draw:
-        result = json.loads(args.draw.read_text())
+        path = args.draw
     else:
         machine.library_threads(args.threads)
         pace = Pace(
@@ -232,9 +156,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"{args.model}: {result['ms'][PLAIN]:.3f} ms plain, {result['ms'][TUNED]:.3f} tuned, "
             f"{found['ratio']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
         )
-    data = picture(lambda: draw(result), NAME, args.picture.suffix.lstrip("."))
     args.picture.parent.mkdir(parents=True, exist_ok=True)
-    args.picture.write_bytes(data or b"")
+    args.picture.write_bytes(drawn(path, args.picture.suffix))
     print(f"drawn to {args.picture}")
     return 0
 

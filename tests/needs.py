@@ -16,6 +16,7 @@ PARTS = {
     "Ray": ("ray",),
     "Slurm": ("slurm", "slurmctld", "sbatch", "munge"),
     "Chromium": ("chromium", "chrome", "playwright"),
+    "Prometheus": ("prometheus",),
     "QEMU": ("qemu",),
     "OpenSSH": ("ssh", "sshd", "openssh"),
 }

@@ -94,13 +94,17 @@ BELOW: dict[str, set[str]] = {
         *("execute", "ledger", "bank", "storage", "settings", "tuning", "sweep", "fleet"),
         *("runtime", "learn", "plugins"),
     },
+    "web": {
+        *("", "app", "report", "core", "errors", "settings"),
+        *("fleet", "bank", "sweep", "learn"),  # classes of records, and states of jobs
+    },
     "plans": {"processes", "core", "errors", "storage", "interrupt"},
     "__main__": {"cli"},
     "cli": {
         *("", "app", "core", "errors", "native", "operations", "solvers", "search"),
         *("ledger", "bank", "storage", "settings", "plugins", "tuning", "report", "interop"),
         *("sweep", "interrupt", "fleet", "gpu", "devices", "integrations", "lists", "plans"),
-        *("runtime", "learn", "loops", "autoload", "torch"),
+        *("runtime", "learn", "loops", "autoload", "torch", "web"),
     },
     "testing": {
         *("core", "errors", "search", "operations", "native", "solvers", "execute", "gpu"),
@@ -139,7 +143,7 @@ LONG_SCRIPTS: frozenset[str] = frozenset()
 HOUSES = ("fleet/store",)
 """Folders whose `__init__` is the API of their sub-folders too."""
 
-HEAVY = ("llvmlite", "numpy", "torch", "triton", "ray", "sqlalchemy", "yaml")
+HEAVY = ("llvmlite", "numpy", "torch", "triton", "ray", "sqlalchemy", "yaml", "starlette", "jinja2")
 
 
 def ours(path: Path) -> Iterator[str]:

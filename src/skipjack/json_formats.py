@@ -62,6 +62,7 @@ FORMATS: Mapping[str, int] = {
     "run": 1,
     "run --engine slurm": 1,
     "status": 1,
+    "status --watch": 1,
     "store info": 1,
     "store machines": 1,
     "store retire": 1,

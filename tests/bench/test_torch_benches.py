@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -113,10 +115,8 @@ def test_losses_stand_beside_wins() -> None:
     assert "1 won, 2 lost, 1 under 0.98" in text and "asked for 1.25" in text
 
 
-def test_a_step_is_taken_apart_and_drawn() -> None:
-    pytest.importorskip("matplotlib")
-    from skipjack.report.sweep import picture
-    from torch_picture import StepTimes, draw
+def test_a_step_is_taken_apart_and_drawn(tmp_path: Path) -> None:
+    from torch_picture import StepTimes, drawn
 
     weight = torch.randn(6, 5, requires_grad=True)
     with StepTimes(time.perf_counter, asks_who=True) as seen:
@@ -131,7 +131,14 @@ def test_a_step_is_taken_apart_and_drawn() -> None:
             ("max_pool2d_with_indices", "other", 500.0, 510.0),
         )
     ]
-    record = {"ms": {"plain": 1.9, "tuned": 1.3}, "operations": operations}
-    drawn = picture(lambda: draw(record), "test")
-    assert drawn is not None and drawn == picture(lambda: draw(record), "test")
-    assert drawn.startswith(b"<?xml") and b"<svg" in drawn
+    record = {
+        "name": "torch_picture",
+        **{"model": "small_cnn", "batch": 16, "threads": 1, "device": {"name": "znver4/1"}},
+        "ms": {"plain": 1.9, "tuned": 1.3},
+        "speedup": {"ratio": 1.46, "low": 1.4, "high": 1.5},
+        "operations": operations,
+    }
+    (tmp_path / "step.json").write_text(json.dumps(record))
+    picture = drawn(tmp_path / "step.json", ".svg")
+    assert picture == drawn(tmp_path / "step.json", ".svg")
+    assert picture.startswith(b"<svg") and picture.count(b"<rect") > 6

@@ -75,6 +75,7 @@ STORIES = {
         bundle evaluate jobs.skj -o results.skj
         bundle import results.skj
         bank build -l L
+        status -l L --watch
         export perf-db -l L -o shipped --partial
         export kernel-db -o mine.skk
         promote L --into shipped --format skipjack --kinds perf --dry-run --partial
@@ -210,7 +211,7 @@ TEXTS = {
     "plans/progress.py": "the file of a plan's progress",
     "report/fleet/jobs.py": "a config in a sentence",
     "report/screen.py": "the envelope",
-    "report/sweep/files.py": "result.json and cells of runs.csv",
+    "report/sweep/files.py": "cells of runs.csv",
     "report/sweep/summary.py": "settings in a table, and to paste into a config",
 }
 """Files next to the command line that make JSON texts for something else than ``--json``."""

@@ -10,10 +10,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from skipjack.cli.program import show_report
-from skipjack.integrations.torch.outcomes import TorchDecision, TorchStatus, call_key
+from skipjack.integrations.torch.outcomes import (
+    TorchDecision,
+    TorchStatus,
+    call_key,
+    read_result,
+)
 from skipjack.integrations.torch.outcomes.result_file import ProgramFacts, ProgramTime, ResultFile
-from skipjack.report import screen
+from skipjack.report import render_program_result, screen
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -88,7 +92,7 @@ def test_it_fits_the_screen(
     file.end(ProgramTime(2.0, True, False, 3.0))
     file.write()
     monkeypatch.setattr(screen, "out", lambda: Console(width=width, highlight=False))
-    show_report([file.path])
+    render_program_result(read_result(file.path), None)
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= width
     assert any("convolution" in line and "large" in line for line in lines)

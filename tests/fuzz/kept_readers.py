@@ -230,7 +230,8 @@ def _watch_memory(path: Path) -> object:
 
 def _sweep_result(path: Path) -> object:
     from skipjack.report.sweep import read_json
-    from skipjack.report.sweep.files import csv_text, to_json
+    from skipjack.report.sweep.files import csv_text
+    from skipjack.sweep.results import to_json
 
     result = read_json(path)
     return csv_text(result), to_json(result)
@@ -238,9 +239,9 @@ def _sweep_result(path: Path) -> object:
 
 def _sweep_results() -> Sequence[bytes]:
     from skipjack.core import Config, Objective, Status
-    from skipjack.report.sweep.files import to_json
     from skipjack.sweep.engine import SweepResult, SweepTrial
     from skipjack.sweep.engine.result import Gain
+    from skipjack.sweep.results import to_json
 
     trial = SweepTrial(1, Config(a=1), Status.OK, {"rate": 2.0, "x": "y"}, 2.0, seconds=1.0)
     failed = SweepTrial(2, Config(a=2), Status.TIMEOUT, {}, None, "slow")

@@ -16,8 +16,9 @@ from sweeps import LATENCY, RATE, grid, sweep, trial
 from skipjack.core import Status
 from skipjack.errors import NewerFormatError, StorageError
 from skipjack.report.sweep import read_json, write_csv, write_json
-from skipjack.report.sweep.files import csv_columns, csv_text, from_json, to_json
+from skipjack.report.sweep.files import csv_columns, csv_text
 from skipjack.sweep.engine import SweepResult
+from skipjack.sweep.results import from_json, to_json
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from sweeps import LATENCY, RATE, sweep, trial
 
 from skipjack.core import Direction, Objective
-from skipjack.report.sweep.summary import non_dominated, pareto_front
+from skipjack.sweep.results import non_dominated, pareto_front
 
 VALUES = st.none() | st.integers(0, 4).map(float) | st.just(float("nan"))
 ROWS = st.lists(st.tuples(VALUES, VALUES, VALUES), max_size=12)

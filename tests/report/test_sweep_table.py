@@ -10,8 +10,8 @@ from sweeps import LATENCY, RATE, grid, sweep, trial
 
 from skipjack.core import Status
 from skipjack.report.sweep import print_sweep
-from skipjack.report.sweep.summary import setting_text
 from skipjack.sweep.engine import SweepResult
+from skipjack.sweep.results import setting_text
 
 
 def printed(result: SweepResult, width: int = 120) -> list[str]:

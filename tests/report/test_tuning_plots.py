@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import builtins
 import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sweeps import grid
 from test_find_tables import RESULT
 from test_results_table import GAIN, tuned
 
 from skipjack.core import Config, Status, Trial
 from skipjack.errors import StorageError
-from skipjack.report.sweep import PlotsMissingError
-from skipjack.report.sweep.files import write_report
 from skipjack.report.tuning import check_plots
-from skipjack.report.tuning.plots import trials_search, write_find_plots, write_tune_plots
+from skipjack.report.tuning.plots import (
+    ranking_figure,
+    trials_figure,
+    write_find_plots,
+    write_tune_plots,
+)
 
 TRIALS = [
     Trial(Config(n=1), Status.CRASH, reason="SIGILL"),
@@ -31,15 +31,15 @@ TRIALS = [
 
 
 def test_a_search_is_drawn_with_what_there_was_to_beat() -> None:
-    course = trials_search(tuned("add:8", {"numpy": GAIN}, trials=TRIALS))
-    assert course.value_label == "time, µs (less is better)"
-    assert course.values == (None, 4.0, 6.0, 3.0)
-    assert course.best == (None, 4.0, 4.0, 3.0)
-    assert course.levels == (("default", 2.0), ("NumPy", 2.0))
+    figure = trials_figure(tuned("add:8", {"numpy": GAIN}, trials=TRIALS))
+    assert figure is not None
+    trials, best = figure.series
+    assert list(trials.ys) == [None, 4e3, 6e3, 3e3]
+    assert list(best.ys) == [None, 4e3, 4e3, 3e3]
+    assert [(one.name, one.value) for one in figure.levels] == [("default", 2e3), ("NumPy", 2e3)]
 
 
 def test_plots_are_pictures_named_after_the_problem(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     result = replace(tuned("add:8", {"numpy": GAIN}, trials=TRIALS), deployed="native/hot")
     (path,) = write_tune_plots(result, tmp_path)
     assert path == tmp_path / "add-8-f32.znver4-1.native-hot.best-so-far.svg"
@@ -50,7 +50,6 @@ def test_plots_are_pictures_named_after_the_problem(tmp_path: Path) -> None:
 
 
 def test_a_find_has_its_ranking_and_its_search(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     names = [path.name for path in write_find_plots(RESULT, tmp_path)]
     assert names == ["matmul-8x8x8-f32.znver4-1.ranking.svg"]
     found = replace(RESULT, perf=tuned("matmul:8x8x8", {}, trials=TRIALS))
@@ -60,27 +59,24 @@ def test_a_find_has_its_ranking_and_its_search(tmp_path: Path) -> None:
 
 
 def test_a_ranking_has_a_bar_for_each_that_ran_and_a_word_for_each_that_failed() -> None:
-    pytest.importorskip("matplotlib")
-    from skipjack.report.tuning.plots import draw_ranking
-
-    drawn = draw_ranking(RESULT)
-    assert drawn is not None
-    (axes,) = drawn.axes
-    assert [label.get_text() for label in axes.get_yticklabels()] == [
-        *("packed", "nest", "numpy", "rogue")
+    figure = ranking_figure(RESULT)
+    assert figure is not None
+    assert [(bar.name, bar.value, bar.kind) for bar in figure.bars] == [
+        ("packed", 1.5e6, "best"),
+        ("nest", 1.6e6, "tie"),
+        ("numpy", 9e6, "plain"),
+        ("rogue", None, "failed"),
     ]
-    assert [bar.get_width() for bar in axes.patches] == [1.5, 1.6, 9.0, 0.0]
-    assert [text.get_text() for text in axes.texts] == [
+    assert [bar.note for bar in figure.bars] == [
         "1.5 ms",
         "1.6 ms, 1.01 [0.99, 1.03] times the first (tie)",
         "9 ms, 6.00 times the first",
         "crash",
     ]
-    assert draw_ranking(replace(RESULT, solvers=RESULT.solvers[-1:])) is None
+    assert ranking_figure(replace(RESULT, solvers=RESULT.solvers[-1:])) is None
 
 
 def test_what_cannot_be_written_is_refused_before_anything_is_run(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     check_plots(tmp_path / "new" / "folder")
     assert (tmp_path / "new" / "folder").is_dir()
     (tmp_path / "file").write_text("")
@@ -88,31 +84,9 @@ def test_what_cannot_be_written_is_refused_before_anything_is_run(tmp_path: Path
         check_plots(tmp_path / "file")
 
 
-def test_without_matplotlib_nothing_is_started_and_a_sweep_keeps_its_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    real = builtins.__import__
-
-    def refuse(name: str, *rest: Any, **more: Any) -> Any:
-        if name.split(".")[0] == "matplotlib":
-            raise ImportError(name)
-        return real(name, *rest, **more)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
-    with pytest.raises(PlotsMissingError, match=r"install skipjack\[plots\]"):
-        check_plots(tmp_path / "pictures")
-    assert not (tmp_path / "pictures").exists()
-    write_report(grid(), tmp_path / "report")
-    assert {"result.json", "runs.csv", "report.html"} <= {
-        path.name for path in (tmp_path / "report").iterdir()
-    }
-    assert "without plots" in capsys.readouterr().err
-
-
 def test_the_commands_write_them(
     tmp_path: Path, user_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("matplotlib")
     from skipjack.cli.main import app
 
     monkeypatch.setattr(sys, "argv", ["skipjack"])

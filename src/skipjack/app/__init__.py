@@ -13,17 +13,32 @@ from typing import TYPE_CHECKING
 from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
+    from skipjack.app.actions import (
+        RESET_STATES,
+        ActionResult,
+        ActionTarget,
+        ResetRequest,
+        abort_jobs,
+        disable_machines,
+        enable_machines,
+        recorded_actions,
+        reset_jobs,
+        resume_jobs,
+        touched_by_others,
+    )
     from skipjack.app.bank_entries import known_entries
     from skipjack.app.configuration import EngineName, configured
     from skipjack.app.events import BatchBegun, Notice, ProblemBegun, WorkEvent, WorkObserver
     from skipjack.app.exports import DatabaseKind, ExportedFile, ExportOptions, export
     from skipjack.app.job_status import (
         FleetOverview,
+        FleetProgress,
         FleetStatus,
         IdleMachines,
         JobCounts,
         JobListing,
         StatusRequest,
+        progress_of,
         status,
     )
     from skipjack.app.learning import (
@@ -58,6 +73,18 @@ if TYPE_CHECKING:
         replay,
         split_searchers,
     )
+    from skipjack.app.reports import (
+        MeasuredStep,
+        ReportedLabel,
+        ReportedProblem,
+        ReportedTraining,
+        ReportRecords,
+        ReportRequest,
+        StepCase,
+        StepCases,
+        StepOperation,
+        read_report,
+    )
     from skipjack.app.runs import (
         RunEvent,
         RunObserver,
@@ -87,6 +114,9 @@ if TYPE_CHECKING:
     from skipjack.interop import NotApplicable
 
 __all__ = [
+    "RESET_STATES",
+    "ActionResult",
+    "ActionTarget",
     "Alias",
     "BatchBegun",
     "BuildRequest",
@@ -103,6 +133,7 @@ __all__ = [
     "FindRequest",
     "FindRun",
     "FleetOverview",
+    "FleetProgress",
     "FleetStatus",
     "Gate",
     "GatedComparison",
@@ -115,6 +146,7 @@ __all__ = [
     "LearnedModel",
     "LearningReport",
     "LedgerChoice",
+    "MeasuredStep",
     "MergeRule",
     "NotApplicable",
     "Notice",
@@ -132,6 +164,12 @@ __all__ = [
     "ReplayObserver",
     "ReplayRequest",
     "ReplayResult",
+    "ReportRecords",
+    "ReportRequest",
+    "ReportedLabel",
+    "ReportedProblem",
+    "ReportedTraining",
+    "ResetRequest",
     "RunEvent",
     "RunObserver",
     "RunOptions",
@@ -140,6 +178,9 @@ __all__ = [
     "RunWarning",
     "SlurmOptions",
     "StatusRequest",
+    "StepCase",
+    "StepCases",
+    "StepOperation",
     "SweepFileRequest",
     "SweepSettings",
     "TuneRequest",
@@ -147,9 +188,12 @@ __all__ = [
     "VerifyRequest",
     "WorkEvent",
     "WorkObserver",
+    "abort_jobs",
     "build",
     "compare",
     "configured",
+    "disable_machines",
+    "enable_machines",
     "export",
     "export_t4",
     "find",
@@ -158,14 +202,20 @@ __all__ = [
     "learn_heuristics",
     "learn_rankers",
     "learning_reports",
+    "progress_of",
     "promote",
     "promotions",
+    "read_report",
+    "recorded_actions",
     "replay",
+    "reset_jobs",
+    "resume_jobs",
     "run",
     "split_searchers",
     "status",
     "submit_run",
     "sweep",
+    "touched_by_others",
     "tune",
     "undo_promotions",
     "verify",
@@ -174,12 +224,17 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "actions": (
+            "RESET_STATES ActionResult ActionTarget ResetRequest abort_jobs disable_machines "
+            "enable_machines recorded_actions reset_jobs resume_jobs touched_by_others"
+        ),
         "bank_entries": "known_entries",
         "configuration": "EngineName configured",
         "events": "BatchBegun Notice ProblemBegun WorkEvent WorkObserver",
         "exports": "DatabaseKind ExportOptions ExportedFile export",
         "job_status": (
-            "FleetOverview FleetStatus IdleMachines JobCounts JobListing StatusRequest status"
+            "FleetOverview FleetProgress FleetStatus IdleMachines JobCounts JobListing "
+            "StatusRequest progress_of status"
         ),
         "learning": (
             "FamilyQuality LearnRequest LearnedModel LearningReport learn_heuristics "
@@ -194,6 +249,10 @@ __getattr__, __dir__ = lazy(
         "replays": (
             "LedgerChoice RecordingExport RecordingReplay ReplayObserver ReplayRequest "
             "ReplayResult export_t4 replay split_searchers"
+        ),
+        "reports": (
+            "ReportedLabel ReportedProblem ReportRecords ReportRequest StepCase StepCases "
+            "StepOperation MeasuredStep ReportedTraining read_report"
         ),
         "runs": "RunEvent RunObserver RunOptions RunPhase RunResult RunWarning run",
         "slurm_runs": "QueuedRun SlurmOptions submit_run",

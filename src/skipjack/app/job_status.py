@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
 from skipjack.fleet.model import DeviceTime, Job, JobState, Label, Machine
-from skipjack.fleet.store import LabelSummary, Store, open_store
+from skipjack.fleet.store import ErrorGroup, LabelSummary, Store, Throughput, open_store
 from skipjack.settings import Settings
 
 
@@ -120,4 +120,58 @@ def _idle(store: Store) -> IdleMachines:
         {one.name for one in registered if not one.enabled},
         store.machines.stopped_devices(),
         store.machines.stopped_architectures(),
+    )
+
+
+# ``status --watch``: how far jobs are, again and again.
+
+_MOST_REASONS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FleetProgress:
+    """How far the jobs of a label are, or all jobs."""
+
+    label: str | None
+    by_state: Mapping[str, int]
+    """The number of jobs by state, in the order in which jobs pass them."""
+    aborted: bool
+    """Whether the label waits until it is resumed."""
+    throughput: Throughput
+    errors: Sequence[ErrorGroup]
+    """The most frequent reasons of errors."""
+
+    @property
+    def total(self) -> int:
+        """All jobs."""
+        return sum(self.by_state.values())
+
+    @property
+    def open(self) -> int:
+        """Jobs that wait or are in work."""
+        return sum(self.by_state.get(state, 0) for state in JobState if state.going)
+
+    @property
+    def done(self) -> float:
+        """The share of jobs that are over."""
+        over = sum(self.by_state.get(state, 0) for state in JobState if state.over)
+        return over / self.total if self.total else 0.0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the jobs of a label have all ended: its progress changes only by a reset."""
+        return self.label is not None and self.total > 0 and self.done >= 1.0
+
+
+def progress_of(store: Store, label: str | None = None) -> FleetProgress:
+    """The progress of a label's jobs, or of all; `UsageError` if there is no such label."""
+    if label is not None:
+        store.labels.get(label)
+    counts = {values[0]: count for values, count in store.jobs.counts(label=label, by=["state"])}
+    return FleetProgress(
+        label,
+        {str(state): counts[state] for state in JobState if counts.get(state)},
+        label is not None and store.labels.is_aborted(label),
+        store.browsing.throughput(label),
+        store.browsing.errors(label, _MOST_REASONS),
     )

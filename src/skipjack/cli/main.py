@@ -26,13 +26,15 @@ from skipjack.cli import (
     plans,
     release,
     replay,
+    report,
     sweep,
     tune,
+    web,
 )
 from skipjack.cli.arguments import BadRequest, CommandList, complaint_text, examples, keep_defaults
 from skipjack.cli.fleet import bundles, cluster, images, jobs, load, machines, problems, runs, store
 from skipjack.cli.loops import app as loops_app
-from skipjack.cli.program import EXEC_EXAMPLES, REPORT_EXAMPLES, exec_program, show_report
+from skipjack.cli.program import EXEC_EXAMPLES, exec_program
 from skipjack.errors import SkipjackError
 from skipjack.report import escaped_output, use_plain_characters
 from skipjack.settings import LOG_LEVELS, load_settings
@@ -94,7 +96,8 @@ _group(_Task.TUNE, "loops", loops_app)
 # Arguments after the program are the program's.
 _its_own = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 _command(_Task.PROGRAMS, "exec", exec_program, EXEC_EXAMPLES, **_its_own)
-_command(_Task.PROGRAMS, "report", show_report, REPORT_EXAMPLES)
+_command(_Task.KNOWN, "report", report.report, report.EXAMPLES)
+_command(_Task.KNOWN, "web", web.web, web.WEB_EXAMPLES)
 _group(_Task.KNOWN, "bank", bank.app)
 _group(_Task.KNOWN, "ledger", ledger.app)
 

@@ -1,8 +1,7 @@
-"""``skipjack exec`` and ``skipjack report``: programs with tuned kernels, and what they gained."""
+"""``skipjack exec``: programs with tuned kernels."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -64,39 +63,3 @@ def exec_program(
     from skipjack.cli.program_launch import ProgramRequest, launch
 
     launch(command, ProgramRequest(policy, seconds, background, regret, ops, mode, result))
-
-
-# ``skipjack report``: a program's result file as a table.
-
-REPORT_EXAMPLES = examples(
-    "skipjack report tune_result_20261116_101500_pid4242.json",
-    "skipjack report tune_result_20261116_101500_pid4242.json --all",
-)
-_ROWS = 30
-
-
-def show_report(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE...", help="Result files of programs: tune_result_TIME_pidPID.json."
-        ),
-    ],
-    every: Annotated[
-        bool, typer.Option("--all", help=f"Show all operations, not only the first {_ROWS}.")
-    ] = False,
-) -> None:
-    """Show how a program's operations were tuned.
-
-    Operations whose calls take longest come first.
-    """
-    from skipjack.errors import StorageError
-    from skipjack.integrations.torch.outcomes import read_result
-    from skipjack.report import render_program_result
-
-    for file in files:
-        try:
-            result = read_result(file)
-        except OSError as error:
-            raise StorageError(f"cannot read {file}: {error.strerror or error}") from None
-        render_program_result(result, None if every else _ROWS)

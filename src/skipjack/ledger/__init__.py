@@ -5,6 +5,15 @@ from typing import TYPE_CHECKING
 from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
+    from skipjack.ledger.browsing import (
+        PROBLEM_ORDERS,
+        CommandRuns,
+        FailedBuilds,
+        LedgerBrowser,
+        LedgerCounts,
+        LedgerProblem,
+        LedgerStudy,
+    )
     from skipjack.ledger.connection import FILE_NAME, checkpoint
     from skipjack.ledger.ledger import Ledger
     from skipjack.ledger.migrations import columns_of
@@ -42,14 +51,21 @@ __all__ = [
     "FILE_NAME",
     "LASTING",
     "OUTCOME",
+    "PROBLEM_ORDERS",
     "UNION_TABLES",
     "BankedConfig",
     "BuildRecord",
     "CandidateKey",
     "Collected",
+    "CommandRuns",
     "DecisionRecord",
     "Facts",
+    "FailedBuilds",
     "Ledger",
+    "LedgerBrowser",
+    "LedgerCounts",
+    "LedgerProblem",
+    "LedgerStudy",
     "LogEntry",
     "MarkKind",
     "MarkRecord",
@@ -71,6 +87,10 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "browsing": (
+            "CommandRuns FailedBuilds LedgerBrowser LedgerCounts LedgerProblem LedgerStudy "
+            "PROBLEM_ORDERS"
+        ),
         "connection": "FILE_NAME checkpoint",
         "ledger": "Ledger",
         "migrations": "columns_of",

@@ -246,7 +246,15 @@ class LedgerFile:
     def _now(self) -> str:
         return timestamp(self._clock())
 
-    def _select(self, query: str, values: tuple[object, ...] = ()) -> list[dict[str, Any]]:
+    def rows_of(
+        self, query: str, values: tuple[object, ...] | dict[str, object] = ()
+    ) -> list[dict[str, Any]]:
+        """The rows of a query of this package."""
+        return self._select(query, values)
+
+    def _select(
+        self, query: str, values: tuple[object, ...] | dict[str, object] = ()
+    ) -> list[dict[str, Any]]:
         with self._as_storage_errors():
             try:
                 return [dict(row) for row in self._connection.execute(query, values)]

@@ -8,11 +8,19 @@ if TYPE_CHECKING:
     from skipjack.report.bank import print_entries, print_entry
     from skipjack.report.device import device_record, print_device
     from skipjack.report.doctor import examine, print_findings
-    from skipjack.report.escaping import escaped_output, use_plain_characters
+    from skipjack.report.escaping import escaped, escaped_output, use_plain_characters
     from skipjack.report.learning import print_models
     from skipjack.report.learning_page import learning_document
     from skipjack.report.ledger import print_problem, problem_records
-    from skipjack.report.numbers import rate_text
+    from skipjack.report.numbers import (
+        duration_text,
+        gain_text,
+        metric_text,
+        percent_text,
+        rate_text,
+        size_text,
+        time_text,
+    )
     from skipjack.report.program import render_program_result
     from skipjack.report.replay import (
         render_replay,
@@ -34,11 +42,16 @@ if TYPE_CHECKING:
 __all__ = [
     "TableColumn",
     "device_record",
+    "duration_text",
     "envelope",
+    "escaped",
     "escaped_output",
     "examine",
+    "gain_text",
     "learning_document",
+    "metric_text",
     "out",
+    "percent_text",
     "print_device",
     "print_entries",
     "print_entry",
@@ -55,6 +68,8 @@ __all__ = [
     "render_t4_export",
     "replay_progress",
     "say",
+    "size_text",
+    "time_text",
     "use_plain_characters",
     "warn",
     "write_replay_csv",
@@ -66,11 +81,13 @@ __getattr__, __dir__ = lazy(
         "bank": "print_entries print_entry",
         "device": "device_record print_device",
         "doctor": "examine print_findings",
-        "escaping": "escaped_output use_plain_characters",
+        "escaping": "escaped escaped_output use_plain_characters",
         "learning": "print_models",
         "learning_page": "learning_document",
         "ledger": "print_problem problem_records",
-        "numbers": "rate_text",
+        "numbers": (
+            "duration_text gain_text metric_text percent_text rate_text size_text time_text"
+        ),
         "program": "render_program_result",
         "replay": "render_replay render_t4_export replay_progress write_replay_csv",
         "screen": "TableColumn envelope out print_fields print_json print_rows say warn",

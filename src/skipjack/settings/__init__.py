@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         TVM_PYTHON,
         USER_DIR,
         VARIABLES,
+        WEB_TOKEN,
         Variable,
         expanded,
         machine_name,
@@ -107,6 +108,7 @@ __all__ = [
     "TVM_PYTHON",
     "USER_DIR",
     "VARIABLES",
+    "WEB_TOKEN",
     "Settings",
     "Variable",
     "expanded",
@@ -126,7 +128,7 @@ __getattr__, __dir__ = lazy(
             "REMOTE_PYTHON RETRY_FAILED_BUILDS SSH_CONFIG SYSTEM_DIR TORCH TORCH_OPS "
             "TORCH_STARTED TUNE_DUMP_PATH TUNE_RESULT TUNE_RESULT_PATH TUNING_BACKGROUND "
             "TUNING_SEARCHERS TUNING_SECONDS TVM_KERNELS TVM_PYTHON USER_DIR VARIABLES Variable "
-            "expanded machine_name"
+            "WEB_TOKEN expanded machine_name"
         ),
     },
 )

@@ -276,6 +276,8 @@ ENABLE_TUNE_DUMP = Variable("ENABLE_TUNE_DUMP", str, "`False`")
 """Whether a program's problems are dumped to be tuned later."""
 TUNE_DUMP_PATH = Variable("TUNE_DUMP_PATH", _path, "`tune_dump` in the working directory")
 """The directory that problems are dumped to."""
+WEB_TOKEN = Variable("SKIPJACK_WEB_TOKEN", str, "none: all who reach it may read, none may act")
+"""The token that readers of ``skipjack web`` log in with."""
 PLUGIN_FOLDERS = Variable("SKIPJACK_PLUGIN_FOLDERS", str, internal=True)
 """Folders that workers search last for plug-in modules."""
 TVM_KERNELS = Variable("SKIPJACK_TVM_KERNELS", str, internal=True)

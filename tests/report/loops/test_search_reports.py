@@ -16,6 +16,7 @@ from skipjack.learn.tree import SearchBudget, SearchRun, method_of, run_search
 from skipjack.operations import parse
 from skipjack.report.loops import (
     COLUMNS,
+    PlotsMissingError,
     graph_text,
     print_searches,
     run_record,
@@ -28,7 +29,6 @@ from skipjack.report.loops import (
 )
 from skipjack.report.loops.graph import BEST, GraphNode, SearchGraph, picture_of
 from skipjack.report.loops.plots import best_gain_curve, draw_problems
-from skipjack.report.sweep import PlotsMissingError
 from skipjack.solvers.cpu.nest import Schedule, ScheduleLimits
 from skipjack.testing.samples import matmul_nest
 

@@ -35,9 +35,7 @@ DirectionOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON lines for programs.")]
 PlotsOption = Annotated[
     Path | None,
-    typer.Option(
-        help="Write plots of the results to this folder, as SVG; requires skipjack[plots]."
-    ),
+    typer.Option(help="Write plots of the results to this folder, as SVG."),
 ]
 PluginOption = Annotated[
     list[str] | None,

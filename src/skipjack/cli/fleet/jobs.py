@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,10 +26,9 @@ from skipjack.cli.arguments import (
     the_store,
 )
 from skipjack.errors import SkipjackError, UsageError
-from skipjack.reading import numbered
 
 if TYPE_CHECKING:
-    from skipjack.app import StatusRequest
+    from skipjack.app import ActionResult, ActionTarget, FleetProgress, StatusRequest
     from skipjack.fleet.store import Store
 
 
@@ -100,17 +99,14 @@ def reset(
 
     With --to new, evaluated jobs start over.
     """
-    from skipjack.fleet.model import JobState
+    from skipjack.app import ResetRequest, reset_jobs
     from skipjack.reading import numbered
     from skipjack.report import print_json
 
     target = state_of(to)
-    if target not in (JobState.NEW, JobState.BUILT):
-        raise UsageError(f"--to is {to!r}; jobs can be reset to new or built")
+    request = ResetRequest(label, state_of(state), target, device_of(device, arch, units))
     with the_store() as store:
-        done = store.jobs.reset(
-            label, state_of(state), target, device=device_of(device, arch, units)
-        )
+        done = reset_jobs(store, request, by=getpass.getuser())
     if json:
         record = {"reset": done.reset, "refused": done.refused}
         print_json("reset", {**record, "reasons": list(done.reasons)})
@@ -127,6 +123,7 @@ STATUS_EXAMPLES = examples(
     "skipjack status -l resnet_2026_11",
     "skipjack status -l resnet_2026_11 --by device,state,build_machine,eval_machine,gpu",
     "skipjack status -l resnet_2026_11 --state error --jobs",
+    "skipjack status -l resnet_2026_11 --watch",
 )
 
 
@@ -146,11 +143,25 @@ def status(
     units: UnitsOption = None,
     jobs: Annotated[bool, typer.Option("--jobs", help="List the jobs with their reasons.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of jobs to list.")] = 50,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Show the progress until all jobs of the label have ended."),
+    ] = False,
+    every: Annotated[
+        float, typer.Option(min=0.1, help="With --watch, seconds between two looks.")
+    ] = 2.0,
     json: JsonOption = False,
 ) -> Work:
     """Count jobs; without a label, list labels and machines."""
     from skipjack.app import StatusRequest
 
+    if watch:
+        if jobs or state or by != "state" or device or arch:
+            raise UsageError(
+                "--watch shows the jobs of a label, or all; --by, --state, --device and --jobs do "
+                "not go with it"
+            )
+        return partial(_watch, label, every, json)
     request = StatusRequest(
         label,
         tuple(name.strip() for name in by.split(",") if name.strip()),
@@ -167,6 +178,23 @@ def _status(request: StatusRequest, json: bool) -> None:
     from skipjack.report.fleet import render_status
 
     render_status(app.status(request), json)
+
+
+def _watch(label: str | None, every_s: float, json: bool) -> None:
+    from skipjack.app import progress_of
+    from skipjack.report.fleet import watch_progress
+
+    with the_store(to_read=True) as store:
+
+        def changes() -> Iterator[FleetProgress]:
+            while True:
+                progress = progress_of(store, label)
+                yield progress
+                if progress.is_over:
+                    return
+                time.sleep(every_s)
+
+        watch_progress(changes(), json)
 
 
 # ``skipjack abort`` and ``skipjack resume``: stop and resume jobs by label, device or machine.
@@ -209,13 +237,14 @@ def abort(
 
     They stop within seconds.
     """
+    from skipjack.app import abort_jobs
+
     target = _target(label, machine, device, arch, units)
     with the_store() as store:
         if not yes:
             _ask_before_touching_others(store, target)
-        by = f"by {getpass.getuser()}" + (f": {reason}" if reason else "")
-        count = store.jobs.abort(**target, reason=f"aborted {by}")
-    _say("aborted", count, json, _machine_sentence(machine, count, stopped=True))
+        done = abort_jobs(store, target, by=getpass.getuser(), reason=reason)
+    _say("aborted", done, json)
 
 
 def resume(
@@ -230,52 +259,34 @@ def resume(
 
     A quarantined machine gets jobs again.
     """
+    from skipjack.app import resume_jobs
+
     target = _target(label, machine, device, arch, units)
     with the_store() as store:
-        count = store.jobs.resume(**target)
-        still = _still_stopped(store, label) if label and not count else []
-    _say("resumed", count, json, _machine_sentence(machine, count, stopped=False))
-    if still:
+        done = resume_jobs(store, target, by=getpass.getuser())
+    _say("resumed", done, json)
+    if done.still_stopped:
         raise SkipjackError(
-            f"jobs of {label} are for devices that are aborted: {', '.join(still)}; "
-            f"skipjack resume --device {still[0]} resumes them"
+            f"jobs of {label} are for devices that are aborted: {', '.join(done.still_stopped)}; "
+            f"skipjack resume --device {done.still_stopped[0]} resumes them"
         )
-
-
-def _still_stopped(store: Store, label: str) -> list[str]:
-    return sorted(set(store.machines.stopped_devices()) & store.labels.devices(label).keys())
-
-
-def _machine_sentence(machine: str | None, count: int, *, stopped: bool) -> str:
-    if machine is None:
-        return ""
-    if stopped:
-        return f"{machine} gets no jobs until it is resumed; {numbered(count, 'job')} given back"
-    return f"{machine} gets jobs again"
 
 
 def _target(
     label: str | None, machine: str | None, device: str | None, arch: str | None, units: int | None
-) -> dict[str, str]:
-    """The target by kind; an architecture without units means all its devices."""
+) -> ActionTarget:
+    """The target; an architecture without units means all its devices."""
+    from skipjack.app import ActionTarget
+
     if arch is not None and units is None and device is None:
-        named = {"arch": arch}
-    else:
-        one = device_of(device, arch, units)
-        named = {} if one is None else {"device": one}
-    rest = {"label": label, "machine": machine}
-    target = {**named, **{kind: name for kind, name in rest.items() if name is not None}}
-    if len(target) != 1:
-        raise UsageError(
-            "name one target: -l LABEL, --machine NAME, --device ARCH/UNITS or -a ARCH"
-        )
-    return target
+        return ActionTarget(label, machine, arch=arch)
+    return ActionTarget(label, machine, device_of(device, arch, units))
 
 
-def _ask_before_touching_others(store: Store, target: Mapping[str, str]) -> None:
-    me = getpass.getuser()
-    touched = store.jobs.touched(**target)
-    others = [f"{name} of {owner}" for name, owner in touched if owner != me]
+def _ask_before_touching_others(store: Store, target: ActionTarget) -> None:
+    from skipjack.app import touched_by_others
+
+    others = touched_by_others(store, target, getpass.getuser())
     if not others:
         return
     listed = ", ".join(others)
@@ -284,10 +295,10 @@ def _ask_before_touching_others(store: Store, target: Mapping[str, str]) -> None
     typer.confirm(f"This stops labels of other users: {listed}. Continue?", abort=True, err=True)
 
 
-def _say(what: str, count: int, json: bool, sentence: str = "") -> None:
+def _say(what: str, done: ActionResult, json: bool) -> None:
     from skipjack.report import print_json
 
     if json:
-        print_json("abort", {what: count})
+        print_json("abort", {what: done.jobs})
     else:
-        typer.echo(sentence or f"{numbered(count, 'job')} {what}")
+        typer.echo(done.sentence)

@@ -148,8 +148,10 @@ def remove(names: NamesArgument, json: JsonOption = False) -> None:
 @app.command("enable", epilog=examples("skipjack machine enable gpu7 gpu8"))
 def enable(names: NamesArgument, json: JsonOption = False) -> None:
     """Enable machines again, including those quarantined for their failures."""
+    from skipjack.app import enable_machines
+
     with the_store() as store:
-        _say("enabled", store.registrations.enable(names), json)
+        _say("enabled", enable_machines(store, names, by=getpass.getuser()), json)
 
 
 @app.command("disable", epilog=examples('skipjack machine disable gpu7 --reason "new fans"'))
@@ -161,9 +163,11 @@ def disable(
     json: JsonOption = False,
 ) -> None:
     """Exclude machines from jobs, commands, images and clusters. Running jobs finish."""
-    why = f"disabled by {getpass.getuser()}" + (f": {reason}" if reason else "")
+    from skipjack.app import disable_machines
+
     with the_store() as store:
-        _say("disabled", store.registrations.disable(names, why), json)
+        done = disable_machines(store, names, by=getpass.getuser(), reason=reason)
+    _say("disabled", done, json)
 
 
 @app.command(

@@ -184,6 +184,8 @@ class Aborted:
 class Resumed:
     """The user let an aborted job continue."""
 
+    reason: str = ""
+
 
 @dataclass(frozen=True, slots=True)
 class Continued:
@@ -197,6 +199,8 @@ class Reset:
     """The user starts the round again, or a finished job from its beginning."""
 
     to: JobState
+    by: str = ""
+    """Who did it."""
 
 
 Event = (

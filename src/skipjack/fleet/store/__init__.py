@@ -20,6 +20,20 @@ if TYPE_CHECKING:
         Told,
         WorkRequest,
     )
+    from skipjack.fleet.store.browsing.errors import ErrorGroup
+    from skipjack.fleet.store.browsing.job_rows import JOB_FILTERS, JOB_SORTS, JobSummary
+    from skipjack.fleet.store.browsing.problem_rows import (
+        PROBLEM_FILTERS,
+        PROBLEM_SORTS,
+        ProblemSummary,
+        TagDetails,
+    )
+    from skipjack.fleet.store.browsing.progress import ProgressView, StateTimeline, Throughput
+    from skipjack.fleet.store.browsing.repository import Browsing
+    from skipjack.fleet.store.browsing.row_page import RowPage
+    from skipjack.fleet.store.browsing.searches import StoredBlock, StoredSearch, StoredTrial
+    from skipjack.fleet.store.browsing.use import DeviceUse, MachineUse
+    from skipjack.fleet.store.catalog.actions import RecordedAction
     from skipjack.fleet.store.catalog.devices import (
         DeviceClass,
         ambiguous_device,
@@ -38,6 +52,7 @@ if TYPE_CHECKING:
     )
     from skipjack.fleet.store.claims.queue import Queue
     from skipjack.fleet.store.claims.task_inputs import FetchedArtifacts
+    from skipjack.fleet.store.jobs.aborts import ResetCount
     from skipjack.fleet.store.jobs.job_history import LogText
     from skipjack.fleet.store.jobs.jobs import AddedJobs, JobResult, JobVerdict
     from skipjack.fleet.store.jobs.problem_list import DeviceResult, ListedProblem, ProblemFilter
@@ -48,8 +63,13 @@ if TYPE_CHECKING:
     from skipjack.fleet.store.store import Store
 
 __all__ = [
+    "JOB_FILTERS",
+    "JOB_SORTS",
+    "PROBLEM_FILTERS",
+    "PROBLEM_SORTS",
     "AddedJobs",
     "AddedProblems",
+    "Browsing",
     "Built",
     "BuiltPage",
     "BundleSelection",
@@ -58,11 +78,14 @@ __all__ = [
     "ClaimResult",
     "DeviceClass",
     "DeviceResult",
+    "DeviceUse",
+    "ErrorGroup",
     "Failed",
     "FetchedArtifacts",
     "ImportedResult",
     "JobResult",
     "JobState",
+    "JobSummary",
     "JobVerdict",
     "Jobs",
     "Label",
@@ -70,17 +93,29 @@ __all__ = [
     "Labels",
     "ListedProblem",
     "LogText",
+    "MachineUse",
     "Machines",
     "NewProblem",
     "ProblemFilter",
     "ProblemRow",
+    "ProblemSummary",
     "Problems",
+    "ProgressView",
     "Provenance",
     "Queue",
     "Reception",
+    "RecordedAction",
     "Registrations",
+    "ResetCount",
     "Results",
+    "RowPage",
+    "StateTimeline",
     "Store",
+    "StoredBlock",
+    "StoredSearch",
+    "StoredTrial",
+    "TagDetails",
+    "Throughput",
     "Told",
     "WorkRequest",
     "ambiguous_device",
@@ -97,6 +132,15 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "skipjack.fleet.model": "Built Failed JobState Told Claim ClaimResult Label WorkRequest",
+        "browsing.errors": "ErrorGroup",
+        "browsing.job_rows": "JOB_FILTERS JOB_SORTS JobSummary",
+        "browsing.problem_rows": "PROBLEM_FILTERS PROBLEM_SORTS ProblemSummary TagDetails",
+        "browsing.progress": "ProgressView StateTimeline Throughput",
+        "browsing.repository": "Browsing",
+        "browsing.row_page": "RowPage",
+        "browsing.searches": "StoredBlock StoredSearch StoredTrial",
+        "browsing.use": "DeviceUse MachineUse",
+        "catalog.actions": "RecordedAction",
         "catalog.devices": (
             "DeviceClass ambiguous_device by_name describable distinguishing_names of_record"
         ),
@@ -104,6 +148,7 @@ __getattr__, __dir__ = lazy(
         "claims.bundles": "BuiltPage BundleSelection Bundles ImportedResult Reception",
         "claims.queue": "Queue",
         "claims.task_inputs": "FetchedArtifacts",
+        "jobs.aborts": "ResetCount",
         "jobs.job_history": "LogText",
         "jobs.jobs": "AddedJobs JobResult JobVerdict",
         "jobs.problem_list": "DeviceResult ListedProblem ProblemFilter",

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from skipjack.fleet.store.catalog import devices, labels, machines, registrations
+from skipjack.fleet.store.catalog import actions, devices, labels, machines, registrations
 from skipjack.fleet.store.jobs import aborts, job_counts, job_history, jobs, problem_list
 from skipjack.fleet.store.jobs import problems as imported
 from skipjack.fleet.store.jobs.problems import AddedProblems
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Machine,
         Registration,
     )
+    from skipjack.fleet.store.catalog.actions import RecordedAction
     from skipjack.fleet.store.catalog.devices import DeviceClass
     from skipjack.fleet.store.catalog.labels import LabelSummary
     from skipjack.fleet.store.jobs.aborts import ResetCount
@@ -140,6 +141,10 @@ class Labels:
         """All labels with the numbers of their jobs by state."""
         return self._database.read(labels.labels)
 
+    def is_aborted(self, name: str) -> bool:
+        """Whether its jobs wait until it is resumed."""
+        return self._database.read(labels.is_aborted, name)
+
     def plans(self, label: str) -> list[JobPlan]:
         """The plans of the label's jobs, to copy them to another label."""
         return self._database.read(jobs.plans_of, label)
@@ -248,11 +253,12 @@ class Jobs:
         device: str | None = None,
         kind: JobKind | None = None,
         problems: Collection[str] | None = None,
+        jobs: Collection[int] | None = None,
+        by: str = "",
     ) -> ResetCount:
-        """Start the label's jobs in a state over, or repeat their evaluation."""
-        return self._database.transaction(
-            aborts.reset, label, state, to, device=device, kind=kind, problems=problems
-        )
+        """Start the label's jobs in a state over, or repeat their evaluation; record who did it."""
+        chosen = partial(aborts.reset, device=device, kind=kind, problems=problems, jobs=jobs)
+        return self._database.transaction(chosen, label, state, to, by=by)
 
     def abort(
         self,
@@ -262,11 +268,14 @@ class Jobs:
         machine: str | None = None,
         arch: str | None = None,
         reason: str = "",
+        by: str = "",
     ) -> int:
-        """Abort a label, device, machine or architecture; returns the number of its jobs."""
-        return self._database.transaction(
-            aborts.abort, label=label, device=device, machine=machine, arch=arch, reason=reason
-        )
+        """Abort a label, device, machine or architecture; returns the number of its jobs.
+
+        `by` is who does it, which is recorded with the reason.
+        """
+        stop = partial(aborts.abort, label=label, device=device, machine=machine, arch=arch)
+        return self._database.transaction(stop, reason=reason, by=by)
 
     def resume(
         self,
@@ -275,11 +284,18 @@ class Jobs:
         device: str | None = None,
         machine: str | None = None,
         arch: str | None = None,
+        reason: str = "",
+        by: str = "",
     ) -> int:
         """Resume a label, device, machine or architecture; returns the number of its jobs."""
-        return self._database.transaction(
-            aborts.resume, label=label, device=device, machine=machine, arch=arch
-        )
+        go_on = partial(aborts.resume, label=label, device=device, machine=machine, arch=arch)
+        return self._database.transaction(go_on, reason=reason, by=by)
+
+    def actions(
+        self, *, kind: str | None = None, target: str | None = None, limit: int = 50
+    ) -> list[RecordedAction]:
+        """The newest things that people did to labels, devices and machines, or to one of them."""
+        return self._database.read(actions.newest, kind=kind, target=target, limit=limit)
 
     def touched(
         self,
@@ -351,10 +367,10 @@ class Registrations:
         """Remove registrations, all or none; returns them."""
         return self._database.transaction(registrations.remove, list(names))
 
-    def enable(self, names: Iterable[str]) -> list[str]:
+    def enable(self, names: Iterable[str], *, reason: str = "", by: str = "") -> list[str]:
         """Enable machines, and end their quarantine."""
-        return self._database.transaction(registrations.enable, list(names))
+        return self._database.transaction(registrations.enable, list(names), reason=reason, by=by)
 
-    def disable(self, names: Iterable[str], why: str) -> list[str]:
+    def disable(self, names: Iterable[str], why: str, *, by: str = "") -> list[str]:
         """Disable machines until they are enabled, even if they are seen later."""
-        return self._database.transaction(registrations.disable, list(names), why)
+        return self._database.transaction(registrations.disable, list(names), why, by=by)

@@ -18,6 +18,7 @@ from skipjack.fleet.store.repositories import Jobs, Labels, Machines, Problems, 
 from skipjack.fleet.store.sql.transactions import RetryPolicy, StoreDatabase
 
 if TYPE_CHECKING:
+    from skipjack.fleet.store.browsing.repository import Browsing
     from skipjack.fleet.store.claims.bundles import Bundles
     from skipjack.fleet.store.claims.queue import Queue
     from skipjack.fleet.store.results import Results
@@ -62,6 +63,13 @@ class Store:
         from skipjack.fleet.store.claims.bundles import Bundles
 
         return Bundles(self.database, lambda: self.key)
+
+    @cached_property
+    def browsing(self) -> Browsing:
+        """Tables page by page and summaries, for pages and reports."""
+        from skipjack.fleet.store.browsing.repository import Browsing
+
+        return Browsing(self.database)
 
     @cached_property
     def key(self) -> bytes:

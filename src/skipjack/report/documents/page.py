@@ -36,9 +36,9 @@ nav ul { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; list-style: none; pa
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; overflow-wrap: normal; }
 caption { text-align: left; color: var(--fig-faint); padding-bottom: .3rem; }
 th, td { text-align: left; padding: .2rem .9rem .2rem 0; border-bottom: 1px solid var(--fig-grid);
-  vertical-align: top; max-width: 30rem; }
+  vertical-align: top; min-width: 2rem; max-width: 30rem; }
 th { font-weight: 600; white-space: nowrap; }
-.n { text-align: right; white-space: nowrap; }
+.n { text-align: right; } .n, .w { white-space: nowrap; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1.2rem; }
 dt { color: var(--fig-faint); } dd { margin: 0; }
 .warning { color: var(--fig-failed); }
@@ -121,22 +121,24 @@ def _part(part: Part) -> str:
 
 
 def _table(table: RecordTable[Any]) -> str:
+    rows = table.rows[:MOST_SHOWN]
+    if not rows:
+        return f"<p>There are no {escape(_line(table.name))}.</p>"
+    columns = [one for one in table.columns if any(_has(one.value(row)) for row in rows)]
+    classes = [_class(column, rows) for column in columns]
     heads = "".join(
-        f'<th scope="col"{_aligned(column, table)}>{escape(_line(column.title))}</th>'
-        for column in table.columns
+        f'<th scope="col"{name}>{escape(_line(column.title))}</th>'
+        for column, name in zip(columns, classes, strict=True)
     )
     lines = [
         "<tr>"
         + "".join(
-            f"<td{_aligned(column, table)}>"
-            f"{escape(_line(cell_text(column.value(row), column.unit)))}</td>"
-            for column in table.columns
+            f"<td{name}>{escape(_line(cell_text(column.value(row), column.unit)))}</td>"
+            for column, name in zip(columns, classes, strict=True)
         )
         + "</tr>"
-        for row in table.rows[:MOST_SHOWN]
+        for row in rows
     ]
-    if not lines:
-        return f"<p>There are no {escape(_line(table.name))}.</p>"
     left = table.total - len(lines)
     caption = f"{table.name}: {len(lines)} of {table.total}" if left > 0 else ""
     above = f"<caption>{escape(_line(caption))}</caption>" if caption else ""
@@ -148,12 +150,18 @@ def _table(table: RecordTable[Any]) -> str:
     )
 
 
-def _aligned(column: ViewColumn[Any], table: RecordTable[Any]) -> str:
-    """Numbers are aligned at the right, where all values of the column are numbers."""
-    values = [column.value(row) for row in table.rows[:MOST_SHOWN]]
-    numbers = [value for value in values if value is not None]
-    plain = all(isinstance(value, int | float) and not isinstance(value, bool) for value in numbers)
-    return ' class="n"' if numbers and plain and column.unit != "time" else ""
+def _has(value: object) -> bool:
+    """Columns in which no row has anything are left out."""
+    return value is not None and value != ""
+
+
+def _class(column: ViewColumn[Any], rows: Sequence[Any]) -> str:
+    """Numbers are at the right, if all values of the column are numbers; times do not wrap."""
+    if column.unit == "time":
+        return ' class="w"'
+    known = [value for row in rows if (value := column.value(row)) is not None]
+    plain = all(isinstance(value, int | float) and not isinstance(value, bool) for value in known)
+    return ' class="n"' if known and plain else ""
 
 
 def cell_text(value: str | int | float | bool | None, unit: Any = "") -> str:

@@ -10,7 +10,8 @@ A figure is a frozen dataclass with its data, a title and its axes:
 - `ParallelFigure`: parallel coordinates of configs;
 - `StackedFigure`: numbers of jobs by state over time;
 - `TimelineFigure`: spans of time in rows;
-- `LoopTreeFigure`: a loop nest, and what an action changed.
+- `LoopTreeFigure`: a loop nest, and what an action changed;
+- `StepFigure`: the operations of a step of a program, before and after.
 
 ``svg(figure)`` is an element for a page that has `figure_stylesheet` in one of its stylesheets; it
 follows the reader's light or dark setting, or ``data-theme`` of the root element, and has neither
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from skipjack.report.figures.loop_tree import LoopTreeFigure, LoopTreeNode
     from skipjack.report.figures.parallel import ParallelAxis, ParallelFigure, ParallelLine
     from skipjack.report.figures.pareto import ParetoFigure, ParetoPoint
+    from skipjack.report.figures.steps import StepFigure, StepPart
     from skipjack.report.figures.style import Kind, Theme, figure_stylesheet
     from skipjack.report.figures.timeline import (
         StackedFigure,
@@ -68,6 +70,8 @@ __all__ = [
     "SampleGroup",
     "StackedFigure",
     "StackedState",
+    "StepFigure",
+    "StepPart",
     "Theme",
     "TimelineFigure",
     "TimelineRow",
@@ -90,6 +94,7 @@ __getattr__, __dir__ = lazy(
         "loop_tree": "LoopTreeFigure LoopTreeNode",
         "parallel": "ParallelAxis ParallelFigure ParallelLine",
         "pareto": "ParetoFigure ParetoPoint",
+        "steps": "StepFigure StepPart",
         "style": "Kind Theme figure_stylesheet",
         "timeline": "StackedFigure StackedState TimelineFigure TimelineRow TimelineSpan",
     },

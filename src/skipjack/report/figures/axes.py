@@ -57,6 +57,8 @@ def text_of(value: float | None, unit: Unit) -> str:
         return size_text(round(value))
     if unit == "share":
         return percent_text(value)
+    if unit == "ratio":
+        return f"{value:.2f}" if abs(value) < 100.0 else metric_text(value)
     if unit == "time":
         return moment(value).strftime("%Y-%m-%d %H:%M:%S UTC")
     return metric_text(value)
@@ -128,7 +130,7 @@ def _linear_scale(axis: FigureAxis, values: Sequence[float], most_ticks: int, ro
     if axis.zero:
         low, high = min(low, 0.0), max(high, 0.0)
     if high - low <= 1e-12 * max(abs(low), abs(high)):
-        widen = 1.0 if axis.whole or not low else abs(low) / 20
+        widen = 30.0 if axis.unit == "time" else 1.0 if axis.whole or not low else abs(low) / 20
         low, high = (low - widen, high + widen) if not axis.zero else (0.0, high or 1.0)
     wide = high - low
     keeps_zero = axis.zero and low == 0.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil, exp
 from statistics import median, pstdev
 
-from skipjack.report.figures.axes import FigureAxis, Scale, drawable, scale_of, text_of
+from skipjack.report.figures.axes import MOST, FigureAxis, Scale, drawable, scale_of, text_of
 from skipjack.report.figures.canvas import (
     LINE,
     MARGIN,
@@ -57,10 +57,13 @@ def draw_distributions(figure: DistributionFigure, canvas: Canvas, top: float) -
     if len(groups) < len(figure.groups):
         canvas.remarks.append(f"{len(groups)} of {len(figure.groups)} groups are drawn")
     names = max((text_width(fitted(one.name, 230)) for one in groups), default=0.0)
-    notes = max((text_width(_group_note(figure, one), 11) for one in groups), default=0.0)
+    limit = _limit(groups)
+    shown = [_group_note(figure, one, limit) for one in groups]
+    notes = max((text_width(note, 11) for note in shown), default=0.0)
     left = MARGIN + names + 10
-    width = max(canvas.width - left - MARGIN - 8 - min(notes, 200.0), 80.0)
+    width = max(canvas.width - left - MARGIN - 8 - min(notes, 270.0), 80.0)
     values = [v for one in groups for v in (*drawable(one.samples), one.low, one.high)]
+    values = [v for v in values if v is not None and v <= limit]
     scale = scale_of(figure.x, values, max(2, int(width / 90)), 0.04)
     bottom = top + _ROW * max(len(groups), 1) + 4
     for tick in scale.ticks:
@@ -72,19 +75,31 @@ def draw_distributions(figure: DistributionFigure, canvas: Canvas, top: float) -
         canvas.text(left - 10, middle, one.name, "", "end", 230, middle=True)
         _draw_group(canvas, one, scale, (left, middle, width))
         canvas.text(
-            left + width + 8, middle, _group_note(figure, one),
-            "small t-failed" if one.kind == "failed" else "small", room=200, size=11, middle=True,
+            left + width + 8, middle, shown[place],
+            "small t-failed" if one.kind == "failed" else "small", room=270, size=11, middle=True,
         )  # fmt: skip
     canvas.path(path_of([(left, bottom), (left + width, bottom)]), "axis")
     canvas.text(left + width / 2, bottom + 15 + LINE, scale.name, "small", "middle", size=11)
     canvas.height = bottom + 2 * LINE + 8
 
 
+def _limit(groups: Sequence[SampleGroup]) -> float:
+    """The largest sample of the axis: a few far ones would leave no room for all others."""
+    samples = [sorted(drawable(one.samples)) for one in groups]
+    samples = [some for some in samples if some]
+    if not samples:
+        return MOST
+    least, most = min(some[0] for some in samples), max(some[-1] for some in samples)
+    usual = max(some[int(0.9 * (len(some) - 1))] for some in samples)
+    return usual + (usual - least) / 4 if most - least > 2 * (usual - least) > 0.0 else most
+
+
 def _draw_group(
     canvas: Canvas, one: SampleGroup, scale: Scale, place: tuple[float, float, float]
 ) -> None:
     left, middle, width = place
-    spots = sorted(left + scale.place(value) * width for value in drawable(one.samples))
+    known = drawable(one.samples)
+    spots = sorted(left + scale.place(value) * width for value in known if value <= scale.high)
     if not spots:
         return
     shape = density(spots)
@@ -98,11 +113,12 @@ def _draw_group(
     at = [(x, middle + _HALF * 0.6 * _spread(number)) for number, x in enumerate(spots)]
     for number in thinned_points(at, _DOTS):
         canvas.circle(*at[number], 2.0, f"f-{one.kind} half")
-    centre = median(spots)
+    # Those beyond the axis count: `median` of positions would be of the others only.
+    centre = left + scale.place(median(known)) * width
     if one.low is not None and one.high is not None and drawable((one.low, one.high)):
         low, high = (left + scale.place(value) * width for value in (one.low, one.high))
         canvas.line(low, middle, high, middle, "whisker")
-    title = f"{one.name}: median of {len(spots)} samples"
+    title = f"{one.name}: median of {len(known)} samples"
     box = path_of([(centre, middle - _HALF), (centre, middle + _HALF)])
     canvas.path(box, f"line thick l-{one.kind}", title)
 
@@ -130,10 +146,12 @@ def density(spots: Sequence[float]) -> list[tuple[float, float]]:
     return [(x, sum(exp(-0.5 * ((x - spot) / wide) ** 2) for spot in some)) for x in places]
 
 
-def _group_note(figure: DistributionFigure, one: SampleGroup) -> str:
+def _group_note(figure: DistributionFigure, one: SampleGroup, limit: float = MOST) -> str:
     known = drawable(one.samples)
     head = f"{text_of(median(known), figure.x.unit)}, n={len(known)}" if known else ""
-    return ", ".join(part for part in (head, one.note) if part)
+    beyond = sum(value > limit for value in known)
+    far = f"{beyond} beyond" if beyond else ""
+    return ", ".join(part for part in (head, one.note, far) if part)
 
 
 def describe_distributions(figure: DistributionFigure) -> str:

@@ -19,6 +19,7 @@ from skipjack.report.figures.lines import LineFigure, describe_lines, draw_lines
 from skipjack.report.figures.loop_tree import LoopTreeFigure, describe_loop_tree, draw_loop_tree
 from skipjack.report.figures.parallel import ParallelFigure, describe_parallel, draw_parallel
 from skipjack.report.figures.pareto import ParetoFigure, describe_pareto, draw_pareto
+from skipjack.report.figures.steps import StepFigure, describe_step, draw_step
 from skipjack.report.figures.style import Theme, file_stylesheet
 from skipjack.report.figures.timeline import (
     StackedFigure,
@@ -39,6 +40,7 @@ Figure = (
     | TimelineFigure
     | StackedFigure
     | LoopTreeFigure
+    | StepFigure
 )
 WIDTH = 720.0
 """The usual width of a figure, in pixels."""
@@ -110,6 +112,9 @@ def _draw(figure: Figure, canvas: Canvas, top: float) -> str:
         case LoopTreeFigure():
             draw_loop_tree(figure, canvas, top)
             return describe_loop_tree(figure)
+        case StepFigure():
+            draw_step(figure, canvas, top)
+            return describe_step(figure)
 
 
 def png(

@@ -86,12 +86,14 @@ def draw_pareto(figure: ParetoFigure, canvas: Canvas, top: float) -> None:
 def _draw_point_names(canvas: Canvas, frame: Frame, front: Sequence[ParetoPoint]) -> None:
     middle = frame.left + frame.width / 2
     used: list[float] = []
-    for one in front:
-        x, y = frame.x(one.x), frame.y(one.y)
-        # Names extend towards the middle, and are left out where one would cover another.
-        base = y - 8 if y - frame.top > 20 else y + 18
-        if any(abs(base - other) < 13 for other in used):
-            base = y + 18
+    heights = [frame.y(one.y) for one in front]
+    for at, one in enumerate(front):
+        x, y = frame.x(one.x), heights[at]
+        # Names extend towards the middle, on the side where the line to the next point is not;
+        # they are left out where one would cover another.
+        beside = heights[min(max(at + (1 if x < middle else -1), 0), len(front) - 1)]
+        below = beside < y or y - frame.top < 20
+        base = y + 18 if below and y + 20 < frame.bottom else y - 8
         if any(abs(base - other) < 13 for other in used) or base > frame.bottom - 2:
             continue
         used.append(base)

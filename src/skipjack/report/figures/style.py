@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 Theme = Literal["page", "light", "dark"]
 """``page``: colors are the page's, by its stylesheet; the others are for a file of its own."""
 
-Kind = Literal["plain", "best", "tie", "failed", "good", "running", "waiting", "ended"]
-"""What a mark says, which decides its color and never by color alone."""
-KINDS: tuple[Kind, ...] = (
-    *("plain", "best", "tie", "failed"),
-    *("good", "running", "waiting", "ended"),
-)
+Kind = Literal[
+    "plain", "best", "tie", "failed",
+    "good", "running", "building", "ready", "waiting", "ended", "stopped",
+]  # fmt: skip
+"""What a mark says, which decides its color; a legend or a text says it in words."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
 SERIES = 8
 """Colors of series, which repeat after so many."""
 
@@ -29,8 +29,11 @@ _LIGHT: Mapping[str, str] = {
     "failed": "#b3261e",
     "good": "#1b7f3b",
     "running": "#0b62c4",
-    "waiting": "#a3abb5",
+    "building": "#0e8a9c",
+    "ready": "#7fa8d6",
+    "waiting": "#b3bac3",
     "ended": "#7a5aa6",
+    "stopped": "#8a6a2f",
     **dict(
         zip(
             (f"s{number}" for number in range(SERIES)),
@@ -59,8 +62,11 @@ _DARK: Mapping[str, str] = {
     "failed": "#ff7b72",
     "good": "#56c477",
     "running": "#6cb2ff",
-    "waiting": "#6b737d",
+    "building": "#3fb6c6",
+    "ready": "#47719f",
+    "waiting": "#5c646e",
     "ended": "#c3a2f0",
+    "stopped": "#b08d4f",
     **dict(
         zip(
             (f"s{number}" for number in range(SERIES)),
@@ -90,7 +96,7 @@ def _rules() -> str:
         ".fig .paper{fill:var(--fig-paper)}",
         ".fig .head{font-size:13px;font-weight:600}",
         ".fig .small{font-size:11px}",
-        ".fig text.faint{fill:var(--fig-faint)}",
+        ".fig text.faint{fill:var(--fig-faint)}.fig text.paper{fill:var(--fig-paper)}",
         ".fig .mono{font-family:ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace}",
         ".fig .strong{font-weight:600}",
         ".fig .halo{stroke:var(--fig-paper);stroke-width:3;stroke-linejoin:round;"

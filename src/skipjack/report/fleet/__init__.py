@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from skipjack.report.fleet.release import render_comparison, render_export, write_csv
     from skipjack.report.fleet.runs import evaluation_bar, leftovers, render_queued, run_screen
+    from skipjack.report.fleet.watching import progress_line, watch_progress
 
 __all__ = [
     "LogPrinter",
@@ -41,6 +42,7 @@ __all__ = [
     "print_job",
     "print_problem",
     "print_problems",
+    "progress_line",
     "release",
     "render_answers",
     "render_comparison",
@@ -50,6 +52,7 @@ __all__ = [
     "render_status",
     "run_screen",
     "say_line",
+    "watch_progress",
     "write_csv",
 ]
 
@@ -64,5 +67,6 @@ __getattr__, __dir__ = lazy(
         "problems": "import_bar print_problem print_problems render_import",
         "release": "render_comparison render_export write_csv",
         "runs": "evaluation_bar leftovers render_queued run_screen",
+        "watching": "progress_line watch_progress",
     },
 )

@@ -6,6 +6,7 @@ from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
     from skipjack.report import rate_text
+    from skipjack.report.loops.drawing import PlotsMissingError
     from skipjack.report.loops.graph import graph_text, search_graphs, write_graphs
     from skipjack.report.loops.plots import search_plots, write_search_plots, write_search_report
     from skipjack.report.loops.tables import (
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "COLUMNS",
     "LibraryComparison",
+    "PlotsMissingError",
     "SearchSummary",
     "comparison_fields",
     "graph_text",
@@ -54,6 +56,7 @@ __getattr__, __dir__ = lazy(
     {
         "skipjack.report": "rate_text",
         "graph": "graph_text search_graphs write_graphs",
+        "drawing": "PlotsMissingError",
         "plots": "search_plots write_search_plots write_search_report",
         "tables": (
             "COLUMNS LibraryComparison SearchSummary comparison_fields print_comparisons "

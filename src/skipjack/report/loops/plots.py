@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from skipjack.learn.tree import SearchRun
+from skipjack.report.loops.drawing import BEST, QUIET, PlotsMissingError, figure, picture, scale
 from skipjack.report.loops.tables import gains_of, write_steps
-from skipjack.report.sweep import BEST, QUIET, PlotsMissingError, figure, picture, scale
 from skipjack.storage import atomic_write, ensure_directory
 
 if TYPE_CHECKING:

@@ -20,24 +20,26 @@ from skipjack.report.numbers import duration_text, metric_text
 from skipjack.report.screen import TableColumn, table
 from skipjack.report.sweep.summary import (
     FailureGroup,
-    PointSummary,
     best_settings,
     facts,
     failures,
     gain_sentences,
     headline,
     metric_name,
-    one_line,
     overlay_text,
+    point_cells,
+    remarks,
+)
+from skipjack.sweep.engine import SweepObserver, SweepProgress, SweepResult, SweepTrial
+from skipjack.sweep.results import (
+    PointSummary,
+    one_line,
     parameter_names,
     pareto_front,
-    point_cells,
     point_text,
-    remarks,
     setting_text,
     summarize,
 )
-from skipjack.sweep.engine import SweepObserver, SweepProgress, SweepResult, SweepTrial
 from skipjack.sweep.session import SweepForecast
 
 # Progress of a sweep: a live view on a terminal, otherwise a line for each run.

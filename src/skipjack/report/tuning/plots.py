@@ -3,59 +3,50 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import partial
 from itertools import accumulate
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from skipjack.core import Problem, Status
-from skipjack.report.numbers import gain_text, library_name, time_text, time_unit
-from skipjack.report.sweep import (
-    BEST,
-    FAILED,
-    QUIET,
-    BestSoFar,
-    draw_search,
-    figure,
-    picture,
-    plot_style,
+from skipjack.core import Problem, Status, settings_text
+from skipjack.report.figures import (
+    BarFigure,
+    Figure,
+    FigureAxis,
+    FigureBar,
+    FigureLevel,
+    Kind,
+    LineFigure,
+    LineSeries,
+    svg,
 )
+from skipjack.report.numbers import gain_text, library_name, time_text
 from skipjack.storage import atomic_write, output_directory
 from skipjack.tuning import FindResult, FindStatus, RankedSolver
 from skipjack.tuning.study import TuneResult
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+_TIME = FigureAxis("time of a call (less is better)", "ns")
 
 
-# Plots of a tuning: the time of each trial, the best so far, and the baselines.
-
-
-def draw_trials(result: TuneResult) -> Figure | None:
-    """The plot of a search; None if nothing was tried."""
-    search = trials_search(result)
-    drawn = draw_search(search)
-    if drawn is not None:
-        drawn.suptitle(f"{result.problem.key} on {result.device}", x=0.01, ha="left")
-    return drawn
-
-
-def trials_search(result: TuneResult) -> BestSoFar:
-    """The trials of a tuning in order, without those that are infeasible."""
+def trials_figure(result: TuneResult) -> LineFigure | None:
+    """The time of each trial, the best so far, and what there was to beat; None without trials."""
     tried = [trial for trial in result.trials if trial.status is not Status.INFEASIBLE]
+    if not tried:
+        return None
     times = [trial.value if trial.ok else None for trial in tried]
+    best = list(accumulate(times, _lesser))
     levels = {"default": result.default_ns}
     levels |= {library_name(name): ns for name, ns in result.vendor_times_ns.items()}
-    unit_ns, unit = time_unit([ns for ns in (*times, *levels.values()) if ns is not None])
-    values = tuple(None if ns is None else ns / unit_ns for ns in times)
-    return BestSoFar(
-        values,
-        tuple(accumulate(values, _lesser)),
-        f"time, {unit} (less is better)",
-        run="trial",
-        levels=tuple((name, ns / unit_ns) for name, ns in levels.items() if isfinite(ns)),
+    numbers = range(1, len(tried) + 1)
+    texts = [trial.reason or settings_text(trial.config) for trial in tried]
+    return LineFigure(
+        f"{result.problem.key} on {result.device}: best so far",
+        FigureAxis("trial", whole=True),
+        _TIME,
+        [
+            LineSeries("a trial", numbers, times, "points", "plain", texts=texts),
+            LineSeries("best so far", numbers, best, "step", "best", last_text=True),
+        ],
+        [FigureLevel(name, ns) for name, ns in levels.items() if isfinite(ns)],
     )
 
 
@@ -64,38 +55,27 @@ def _lesser(one: float | None, other: float | None) -> float | None:
     return min(known, default=None)
 
 
-# Plots of a find: a bar for each solver that ran, and the status of those that failed.
-
-_TIE = "#f0a37c"
-
-
-def draw_ranking(result: FindResult) -> Figure | None:
-    """The plot of a ranking, fastest first, failed solvers last; None if nothing was tried."""
+def ranking_figure(result: FindResult) -> BarFigure | None:
+    """A bar for each solver, fastest first, failed ones last; None if nothing was tried."""
     rows = [one for one in result.solvers if one.status != FindStatus.NOT_APPLICABLE]
     if not rows:
         return None
-    times = [one.time_ns for one in rows if one.time_ns is not None]
-    unit_ns, unit = time_unit(times)
-    drawn = figure(8.0, 1.4 + 0.34 * len(rows))
-    axes = drawn.subplots()
-    for place, one in enumerate(rows):
-        length = (one.time_ns or 0.0) / unit_ns
-        axes.barh(place, length, height=0.62, color=_colour(one, place))
-        axes.annotate(
-            _label(one, place), (length, place), (5, 0), textcoords="offset points", va="center",
-            color="black" if one.ok else FAILED,
-        )  # fmt: skip
-    axes.set_yticks(range(len(rows)), [one.solver for one in rows])
-    axes.invert_yaxis()
-    axes.set_xlabel(f"time, {unit} (less is better)")
-    axes.set_title(f"{result.problem.key} on {result.device}")
-    axes.margins(x=0.35)
-    axes.grid(axis="x", alpha=0.25)
-    return drawn
+    bars = [
+        FigureBar(
+            one.solver,
+            one.time_ns if one.ok else None,
+            note=_label(one, place),
+            kind=_kind(one, place),
+        )
+        for place, one in enumerate(rows)
+    ]
+    return BarFigure(f"{result.problem.key} on {result.device}", _TIME, bars)
 
 
-def _colour(one: RankedSolver, place: int) -> str:
-    return BEST if place == 0 else _TIE if one.tie else QUIET
+def _kind(one: RankedSolver, place: int) -> Kind:
+    if not one.ok:
+        return "failed"
+    return "best" if place == 0 else "tie" if one.tie else "plain"
 
 
 def _label(one: RankedSolver, place: int) -> str:
@@ -108,39 +88,32 @@ def _label(one: RankedSolver, place: int) -> str:
     return f"{time_text(one.time_ns)}, {times} times the first{' (tie)' if one.tie else ''}"
 
 
-# The plots of a tuning or a find as SVG files, named after the problem.
-
-
 def check_plots(directory: Path) -> None:
-    """Create the directory, and raise if plots could not be drawn or written."""
-    with plot_style(""):
-        output_directory(directory)
+    """Create the directory, and raise if plots could not be written to it."""
+    output_directory(directory)
 
 
 def write_tune_plots(result: TuneResult, directory: Path) -> list[Path]:
     """Write ``relu-64-f32.znver4-1.native-hot.best-so-far.svg``; nothing without trials."""
     name = _name(result.problem, result.device, result.deployed)
-    return _write(directory, {f"{name}.best-so-far": partial(draw_trials, result)})
+    return _write(directory, {f"{name}.best-so-far": trials_figure(result)})
 
 
 def write_find_plots(result: FindResult, directory: Path) -> list[Path]:
     """Write ``....ranking.svg`` of the solvers, and a plot of the search for the best config."""
     name = _name(result.problem, result.device)
-    draws: dict[str, Callable[[], Figure | None]] = {
-        f"{name}.ranking": partial(draw_ranking, result)
-    }
+    figures: dict[str, Figure | None] = {f"{name}.ranking": ranking_figure(result)}
     if result.perf is not None:
-        draws[f"{name}.best-so-far"] = partial(draw_trials, result.perf)
-    return _write(directory, draws)
+        figures[f"{name}.best-so-far"] = trials_figure(result.perf)
+    return _write(directory, figures)
 
 
-def _write(directory: Path, draws: dict[str, Callable[[], Figure | None]]) -> list[Path]:
+def _write(directory: Path, figures: dict[str, Figure | None]) -> list[Path]:
     paths = []
-    for name, draw in draws.items():
-        data = picture(draw, name)
-        if data is not None:
+    for name, figure in figures.items():
+        if figure is not None:
             paths.append(directory / f"{name}.svg")
-            atomic_write(paths[-1], data)
+            atomic_write(paths[-1], svg(figure, "light").encode())
     return paths
 
 

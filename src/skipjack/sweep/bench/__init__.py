@@ -6,9 +6,10 @@ from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
     from skipjack.sweep.bench.outcome import RunOutcome, SimulatedBench, SweepBench, synthetic_run
-    from skipjack.sweep.bench.sensors import Sensors, program_output
+    from skipjack.sweep.bench.sensors import SensorReading, Sensors, program_output
     from skipjack.sweep.bench.thermal import RunCondition, Thermal
     from skipjack.sweep.bench.workload import (
+        WORKLOAD_PREFIX,
         Workload,
         build_part,
         content_digest,
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "WORKLOAD_PREFIX",
     "RunCondition",
     "RunOutcome",
+    "SensorReading",
     "Sensors",
     "SimulatedBench",
     "SweepBench",
@@ -42,11 +45,11 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "outcome": "RunOutcome SimulatedBench SweepBench synthetic_run",
-        "sensors": "Sensors program_output",
+        "sensors": "SensorReading Sensors program_output",
         "thermal": "RunCondition Thermal",
         "workload": (
-            "Workload build_part content_digest count_builds count_rebuilds fewest_builds "
-            "product_points workload_of"
+            "WORKLOAD_PREFIX Workload build_part content_digest count_builds count_rebuilds "
+            "fewest_builds product_points workload_of"
         ),
     },
 )

@@ -24,6 +24,10 @@ _LARGEST_DIGESTED_BYTES = 16 << 20
 _SHOWN_DIGITS = 16
 
 
+WORKLOAD_PREFIX = "sweep"
+"""What keys of workloads begin with, before a colon."""
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
     """A benchmark with its base config and commands; only the points vary."""
@@ -34,7 +38,7 @@ class Workload:
     @property
     def key(self) -> str:
         """``sweep:rnnt@0123456789abcdef``."""
-        return f"sweep:{self.name}@{self.digest}"
+        return f"{WORKLOAD_PREFIX}:{self.name}@{self.digest}"
 
 
 def workload_of(

@@ -6,7 +6,13 @@ from skipjack.lazy_names import lazy
 
 if TYPE_CHECKING:
     from skipjack.sweep.engine.confirmation import FINALISTS
-    from skipjack.sweep.engine.history import RunHistory, SweepContext
+    from skipjack.sweep.engine.history import (
+        SOLVER,
+        RunHistory,
+        SweepContext,
+        outcome_of,
+        recorded_runs,
+    )
     from skipjack.sweep.engine.measurer import SweepMeasurer
     from skipjack.sweep.engine.options import (
         LoadSearch,
@@ -22,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FINALISTS",
+    "SOLVER",
     "LoadSearch",
     "RunHistory",
     "SweepContext",
@@ -35,8 +42,10 @@ __all__ = [
     "default_objective",
     "load_search",
     "loadgen_objective",
+    "outcome_of",
     "parse_load",
     "parse_objectives",
+    "recorded_runs",
     "run_sweep",
 ]
 
@@ -44,7 +53,7 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "confirmation": "FINALISTS",
-        "history": "RunHistory SweepContext",
+        "history": "RunHistory SOLVER SweepContext outcome_of recorded_runs",
         "measurer": "SweepMeasurer",
         "options": (
             "LoadSearch SweepOptions default_objective load_search loadgen_objective parse_load "

@@ -7,7 +7,7 @@ import json
 import math
 import uuid
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ SOLVER = "command"
 SOLVER_VERSION = 1
 
 _EVERYTHING, _FAILURES = "everything", "failures"
+_RESULTS = (Status.OK, Status.INVALID)
 _OWN_PREFIX = "skipjack."
 """Prefix of metrics that Skipjack measures in addition to those that a run reports."""
 _RUN_SECONDS, _BUILD_SECONDS = f"{_OWN_PREFIX}run_seconds", f"{_OWN_PREFIX}build_seconds"
@@ -58,15 +59,14 @@ class RunHistory:
         self._runs: dict[tuple[str, str], list[RunOutcome]] = defaultdict(list)
         self._used: dict[tuple[str, str], int] = defaultdict(int)
         self._block = 0
-        runs: list[MeasurementRecord | MarkRecord] = [*ledger.measurements(self._workload)]
-        for record in heapq.merge(ledger.marks(self._workload), runs, key=lambda one: one.seq):
+        for record in in_order(ledger, self._workload):
             if record.device_class != context.device_class:
                 continue
             if isinstance(record, MarkRecord):
                 if record.kind is MarkKind.FORGET:
                     self._drop(record.scope)
             elif record.status is not Status.TIMEOUT or self._would_time_out(record):
-                self._runs[(record.candidate.config, record.protocol)].append(_outcome(record))
+                self._runs[(record.candidate.config, record.protocol)].append(outcome_of(record))
 
     def known(self, point: Config, settings: Mapping[str, Any]) -> bool:
         """Whether `take` would return a run."""
@@ -112,9 +112,8 @@ class RunHistory:
 
     def _drop(self, what: str) -> None:
         """Drop the runs recorded so far that were forgotten, now or in an earlier session."""
-        kept = (Status.OK, Status.INVALID) if what == _FAILURES else ()
         for key, runs in self._runs.items():
-            self._runs[key] = [run for run in runs if run.status in kept]
+            self._runs[key] = [run for run in runs if _outlives(run.status, what)]
 
     def add(self, point: Config, settings: Mapping[str, Any], outcome: RunOutcome) -> None:
         """Record a run that was just made; it is on disk when this returns."""
@@ -158,6 +157,32 @@ class RunHistory:
         ]
 
 
+def in_order(ledger: Ledger, workload: str) -> Iterable[MeasurementRecord | MarkRecord]:
+    """The runs and marks of a workload, in the order in which they were recorded."""
+    runs: list[MeasurementRecord | MarkRecord] = [*ledger.measurements(workload)]
+    return heapq.merge(ledger.marks(workload), runs, key=lambda one: one.seq)
+
+
+def recorded_runs(ledger: Ledger, workload: str) -> list[MeasurementRecord]:
+    """The runs of a workload that were not forgotten, in order."""
+    kept: list[MeasurementRecord] = []
+    for record in in_order(ledger, workload):
+        if isinstance(record, MeasurementRecord):
+            kept.append(record)
+        elif record.kind is MarkKind.FORGET:
+            kept = [
+                run
+                for run in kept
+                if run.device_class != record.device_class or _outlives(run.status, record.scope)
+            ]
+    return kept
+
+
+def _outlives(status: Status, scope: str) -> bool:
+    """Whether a run is kept when others are forgotten."""
+    return scope == _FAILURES and status in _RESULTS
+
+
 def protocol_text(settings: Mapping[str, Any]) -> str:
     """The ledger's protocol of a run; `settings` are those of short runs."""
     return f"command:{json.dumps(dict(settings), sort_keys=True, separators=(',', ':'))}"
@@ -170,7 +195,8 @@ def _metrics(outcome: RunOutcome) -> dict[str, MetricSamples]:
     return {**single(outcome.metrics), **ours}
 
 
-def _outcome(record: MeasurementRecord) -> RunOutcome:
+def outcome_of(record: MeasurementRecord) -> RunOutcome:
+    """The outcome of a recorded run."""
     reported = {
         name: samples.values[0]
         for name, samples in record.metrics.items()

@@ -63,6 +63,12 @@ def label(connection: Connection, name: str) -> Label:
     return _label(found.mappings().one())
 
 
+def is_aborted(connection: Connection, name: str) -> bool:
+    """Whether the jobs of a label wait until it is resumed."""
+    known = tables.labels.c
+    return bool(connection.execute(select(known.aborted).where(known.name == name)).scalar())
+
+
 def id_of(connection: Connection, name: str) -> int:
     """The label's id; `UsageError` with similar names if there is none."""
     known = tables.labels.c

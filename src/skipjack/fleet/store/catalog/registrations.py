@@ -9,6 +9,7 @@ from sqlalchemy import Connection, RowMapping, delete, select, update
 
 from skipjack.errors import UsageError
 from skipjack.fleet.model import Registration
+from skipjack.fleet.store.catalog import actions
 from skipjack.fleet.store.catalog.labels import unknown_name
 from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.sql import clock
@@ -70,22 +71,26 @@ def remove(connection: Connection, names: Iterable[str]) -> list[Registration]:
     return gone
 
 
-def enable(connection: Connection, names: Iterable[str]) -> list[str]:
+def enable(
+    connection: Connection, names: Iterable[str], *, reason: str = "", by: str = ""
+) -> list[str]:
     """Enable machines, and end their quarantine."""
-    return _change(
-        connection,
-        names,
-        {"enabled": True, "disabled_why": ""},
-        CLEARED,
-    )
+    changed = _change(connection, names, {"enabled": True, "disabled_why": ""}, CLEARED)
+    for name in changed:
+        actions.note(connection, by, "enable", "machine", name, reason=reason)
+    return changed
 
 
-def disable(connection: Connection, names: Iterable[str], why: str) -> list[str]:
+def disable(connection: Connection, names: Iterable[str], why: str, *, by: str = "") -> list[str]:
     """Disable machines with a reason; jobs that they have already are finished."""
-    reason = why[:_LONGEST]
-    return _change(
-        connection, names, {"enabled": False, "disabled_why": reason}, {"set_aside": reason}
+    said = f"disabled by {by}" + (f": {why}" if why else "") if by else why
+    kept = said.replace("\0", "\ufffd")[:_LONGEST]
+    changed = _change(
+        connection, names, {"enabled": False, "disabled_why": kept}, {"set_aside": kept}
     )
+    for name in changed:
+        actions.note(connection, by, "disable", "machine", name, reason=why)
+    return changed
 
 
 def _change(

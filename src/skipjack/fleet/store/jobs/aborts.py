@@ -24,7 +24,7 @@ from skipjack.fleet.model import (
     Resumed,
     advance,
 )
-from skipjack.fleet.store.catalog import devices, labels, registrations
+from skipjack.fleet.store.catalog import actions, devices, labels, registrations
 from skipjack.fleet.store.catalog.devices import devices_of_arch
 from skipjack.fleet.store.catalog.labels import unknown_name
 from skipjack.fleet.store.jobs import transitions
@@ -54,20 +54,24 @@ def abort(
     machine: str | None = None,
     arch: str | None = None,
     reason: str = "",
+    by: str = "",
 ) -> int:
     """Abort one label, device, machine or architecture until it is resumed.
 
     Jobs of a label, device or architecture are aborted. Those that a machine works on are given
-    back. Returns the number of these jobs.
+    back. Returns the number of these jobs. `by` is who did it, as it is recorded.
     """
     kind, name = _one(label, device, machine, arch)
-    why = reason or f"{kind} {name} was aborted"
+    why = _why(f"aborted by {by}", reason) if by else reason or f"{kind} {name} was aborted"
     if kind == "machine":
         _must_exist(connection, kind, name)
-        return _stop_machine(connection, name, why)
-    concerned = _flagged(connection, kind, name, aborted=True)
-    rows = transitions.locked(connection, concerned, tables.jobs.c.state.in_(_GOING))
-    return _all(connection, rows, Aborted(why))
+        count = _stop_machine(connection, name, why)
+    else:
+        concerned = _flagged(connection, kind, name, aborted=True)
+        rows = transitions.locked(connection, concerned, tables.jobs.c.state.in_(_GOING))
+        count = _all(connection, rows, Aborted(why))
+    actions.note(connection, by, "abort", kind, name, jobs=count, reason=reason)
+    return count
 
 
 def resume(
@@ -77,6 +81,8 @@ def resume(
     device: str | None = None,
     machine: str | None = None,
     arch: str | None = None,
+    reason: str = "",
+    by: str = "",
 ) -> int:
     """Resume one label, device, machine or architecture; returns the number of resumed jobs.
 
@@ -87,6 +93,7 @@ def resume(
     if kind == "machine":
         _must_exist(connection, kind, name)
         _resume_machine(connection, name)
+        actions.note(connection, by, "resume", kind, name, reason=reason)
         return 0
     concerned = _flagged(connection, kind, name, aborted=False)
     job = tables.jobs.c
@@ -99,7 +106,13 @@ def resume(
         job.label.not_in(halted),
         job.device.not_in(stopped),
     )
-    return _all(connection, rows, Resumed())
+    count = _all(connection, rows, Resumed(_why(f"resumed by {by}", reason) if by else reason))
+    actions.note(connection, by, "resume", kind, name, jobs=count, reason=reason)
+    return count
+
+
+def _why(deed: str, reason: str) -> str:
+    return f"{deed}: {reason}" if reason else deed
 
 
 def reset(
@@ -111,8 +124,10 @@ def reset(
     device: str | None = None,
     kind: JobKind | None = None,
     problems: Collection[str] | None = None,
+    jobs: Collection[int] | None = None,
+    by: str = "",
 ) -> ResetCount:
-    """Reset a label's jobs in a state; `device`, `kind` and `problems` restrict them."""
+    """Reset a label's jobs in a state; `device`, `kind`, `problems` and `jobs` restrict them."""
     job = tables.jobs.c
     conditions = [job.label == labels.id_of(connection, label), job.state == str(state)]
     if device is not None:
@@ -123,8 +138,10 @@ def reset(
     if problems is not None:
         ids = list(ids_of(connection, map(digest_of, problems)).values())
         conditions.append(among_thousands(connection, job.problem, ids))
+    if jobs is not None:
+        conditions.append(among_thousands(connection, job.id, list(jobs)))
     rows = transitions.locked(connection, *conditions)
-    event = Reset(to)
+    event = Reset(to, by)
     legal, reasons = [], Counter[str]()
     for row in rows:
         try:
@@ -133,7 +150,10 @@ def reset(
             reasons[str(error)] += 1
         else:
             legal.append(row)
-    return ResetCount(_all(connection, legal, event), reasons.total(), tuple(sorted(reasons)))
+    count = _all(connection, legal, event)
+    said = f"{state} to {to}" + (f" on {device}" if device else "")
+    actions.note(connection, by, "reset", "label", label, jobs=count, reason=said)
+    return ResetCount(count, reasons.total(), tuple(sorted(reasons)))
 
 
 def _one(

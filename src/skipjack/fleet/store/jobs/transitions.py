@@ -213,5 +213,5 @@ def event_name(event: Event) -> str:
 
 def _reason(event: Event) -> str:
     if isinstance(event, Reset):
-        return f"to {event.to}"
+        return f"to {event.to} by {event.by}" if event.by else f"to {event.to}"
     return getattr(event, "reason", "")

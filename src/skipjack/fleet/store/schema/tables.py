@@ -312,6 +312,21 @@ history = Table(
 )
 """The history of every job: its events in order. Rows are added, never changed."""
 
+actions = Table(
+    "actions",
+    metadata,
+    Column("id", _ID, primary_key=True, autoincrement=True),
+    Column("at", Double, nullable=False),
+    Column("who", _name(), nullable=False),
+    Column("action", _name(16), nullable=False),  # as abort
+    Column("kind", _name(16), nullable=False),  # of the target, as label
+    Column("target", _name(), nullable=False),
+    Column("jobs", Integer, nullable=False, server_default=text("0")),  # that it concerned
+    Column("reason", _TEXT, nullable=False),
+    Index(None, "target"),
+)
+"""What people did to labels, devices and machines. Rows are added, never changed."""
+
 logs = Table(
     "logs",
     metadata,

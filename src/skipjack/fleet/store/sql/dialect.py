@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlalchemy import (
     URL,
+    BigInteger,
     Column,
     ColumnElement,
     Connection,
@@ -19,6 +20,8 @@ from sqlalchemy import (
     Select,
     Table,
     bindparam,
+    cast,
+    func,
     insert,
     update,
 )
@@ -226,6 +229,10 @@ class Dialect(ABC):
     def among(self, column: Column[Any], values: Iterable[Any]) -> ColumnElement[bool]:
         """Condition that the column is one of the values."""
         return column.in_(list(values))
+
+    def whole(self, number: ColumnElement[float]) -> ColumnElement[int]:
+        """The largest integer that is not above a number of at least 0."""
+        return cast(func.floor(number), BigInteger)
 
     def among_thousands(self, column: Column[Any], values: Sequence[Any]) -> ColumnElement[bool]:
         """Condition that the column is one of the values, of which there may be thousands."""

@@ -15,8 +15,10 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Engine,
+    Integer,
     Table,
     bindparam,
+    cast,
     create_engine,
     event,
     func,
@@ -225,6 +227,9 @@ class SQLiteDialect(Dialect):
         if isinstance(cause, sqlite3.Error):
             return storage_error(cause, Path(str(url.database)))
         return None
+
+    def whole(self, number: ColumnElement[float]) -> ColumnElement[int]:
+        return cast(number, Integer)  # some builds have no floor()
 
     def among_thousands(self, column: Column[Any], values: Sequence[Any]) -> ColumnElement[bool]:
         listed = func.json_each(json.dumps(values)).table_valued("value")

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     )
     from skipjack.integrations.torch.outcomes.result_file import (
         CallKey,
+        ProgramTime,
         ReadResult,
         ResultRow,
         TorchDecision,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CallKey",
+    "ProgramTime",
     "ReadResult",
     "ResultRequest",
     "ResultRow",
@@ -38,7 +40,8 @@ __getattr__, __dir__ = lazy(
     {
         "program_results": "ResultRequest keep_results kept_results",
         "result_file": (
-            "CallKey ReadResult ResultRow TorchDecision TorchStatus call_key read_result"
+            "CallKey ProgramTime ReadResult ResultRow TorchDecision TorchStatus call_key "
+            "read_result"
         ),
     },
 )

@@ -1,0 +1,26 @@
+"""Tokens, sessions, checks of requests, and headers of answers."""
+
+from skipjack.web.security.attempts import WrongTokens
+from skipjack.web.security.guard import Guard, address_of, is_token, too_many
+from skipjack.web.security.sessions import (
+    COOKIE,
+    LONGEST_NAME,
+    LONGEST_S,
+    WebSession,
+    WebSessions,
+    person_name,
+)
+
+__all__ = [
+    "COOKIE",
+    "LONGEST_NAME",
+    "LONGEST_S",
+    "Guard",
+    "WebSession",
+    "WebSessions",
+    "WrongTokens",
+    "address_of",
+    "is_token",
+    "person_name",
+    "too_many",
+]
