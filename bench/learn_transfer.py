@@ -6,8 +6,8 @@
 
 ``--trained`` is a ledger of the problems that the model was fitted to: its winners are what the
 nearest problem has. ``--on`` is a ledger of another class of devices, in which many configs of each
-problem were timed. Problems whose shapes are in both are left out, unless ``--all`` is given: they say how well
-winners carry over. Each way names the first of its configs that was timed there.
+problem were timed. Problems whose shapes are in both are left out, unless ``--all`` is given: they
+say how well winners carry over. Each way names the first of its configs that was timed there.
 """
 
 from __future__ import annotations

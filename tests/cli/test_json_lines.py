@@ -131,6 +131,10 @@ DEAR = {
         ("loops train", "loops evaluate", "loops compare"),
         "trains or plays for seconds: tests/cli/test_loops_*",
     ),
+    **dict.fromkeys(
+        ("learn ranker", "learn heuristic", "learn report"),
+        "fits models for seconds: test_learn_command",
+    ),
 }
 """Commands that are not run here, each with the reason."""
 

@@ -11,7 +11,7 @@ import typer
 from skipjack.cli.arguments import JsonOption, check_outputs, examples
 
 if TYPE_CHECKING:
-    from skipjack.app import LearnedModel, LearnRequest
+    from skipjack.app import LearnRequest
 
 FromOption = Annotated[
     list[Path] | None,
@@ -67,9 +67,14 @@ def ranker(
     device (CPUs by the width of their vectors, GPUs by architecture) in the ledgers.
     """
     from skipjack.app import learn_rankers
+    from skipjack.report import print_json, print_models
 
-    request = _request(ledgers, device, operation, output)
-    _show("learn ranker", learn_rankers(request, _tell(json)), json)
+    models = learn_rankers(_request(ledgers, device, operation, output), _tell(json))
+    if json:
+        for model in models:
+            print_json("learn ranker", model.record())
+    else:
+        print_models(models)
 
 
 @app.command(
@@ -96,10 +101,15 @@ def heuristic(
     than the configs of the nearest shapes. Programs use it from then on: see skipjack bank why.
     """
     from skipjack.app import learn_heuristics
+    from skipjack.report import print_json, print_models
 
     request = _request(ledgers, device, operation, output, force)
     models = learn_heuristics(request, _tell(json))
-    _show("learn heuristic", models, json)
+    if json:
+        for model in models:
+            print_json("learn heuristic", model.record())
+    else:
+        print_models(models)
     if not any(model.path for model in models):
         raise typer.Exit(1)
 
@@ -157,13 +167,3 @@ def _tell(json: bool) -> Callable[[str], None]:
         typer.echo(text, err=True)
 
     return (lambda _: None) if json else tell
-
-
-def _show(kind: str, models: list[LearnedModel], json: bool) -> None:
-    from skipjack.report import print_json, print_models
-
-    if json:
-        for model in models:
-            print_json(kind, model.record())
-    else:
-        print_models(models)
