@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sqlalchemy import Engine
 
 from lookup_stored import entry
 from skipjack.bank import FILE_NAME as BANK
@@ -119,18 +120,27 @@ def fill_store(store: Store, size: DataSize, now: float) -> None:
         ("measurements", _measurement_rows),
     ):
         insert(TABLES[name], _placed(done, make, size, known))
-    with store.database.engine.connect() as connection:
-        if connection.dialect.name == "postgresql":
-            _reset_sequences(connection)
-        connection.exec_driver_sql("ANALYZE")
-        connection.commit()
+    _settle(store.database.engine)
 
 
-def _reset_sequences(connection: Any) -> None:
-    for table in ("labels", "machines", "jobs", "story", "logs"):
-        connection.exec_driver_sql(
-            f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), (SELECT max(id) FROM {table}))"
-        )
+def _settle(engine: Engine) -> None:
+    """Bring statistics up to date, and keys that were inserted."""
+    if engine.dialect.name != "postgresql":
+        with closing(sqlite3.connect(str(engine.url.database))) as file:
+            file.execute("ANALYZE")
+        return
+    import psycopg
+
+    with psycopg.connect(_address(engine), autocommit=True) as connection:
+        for table in ("labels", "machines", "jobs", "story", "logs"):
+            key = f"pg_get_serial_sequence('{table}', 'id')"
+            connection.execute(f"SELECT setval({key}, (SELECT max(id) FROM {table}))")
+        connection.execute("VACUUM ANALYZE")  # as its own daemon would have done by then
+
+
+def _address(engine: Engine) -> str:
+    """The address of a PostgreSQL without the part that only SQLAlchemy knows."""
+    return engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
 
 
 Insert = Callable[[Any, Iterable[Mapping[str, Any]]], None]
@@ -151,9 +161,11 @@ def _inserter(store: Store) -> Insert:
         if engine.dialect.name == "postgresql":
             import psycopg
 
-            address = engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
             copying = f"COPY {table.name} ({listed}) FROM STDIN"
-            with psycopg.connect(address) as straight, straight.cursor().copy(copying) as copy:
+            with (
+                psycopg.connect(_address(engine)) as straight,
+                straight.cursor().copy(copying) as copy,
+            ):
                 for row in values:
                     copy.write_row(row)
             return

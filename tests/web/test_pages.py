@@ -8,7 +8,10 @@ from page_paths import NAMES, paths
 from starlette.testclient import TestClient
 from web_rig import FORMULA, MARKUP, workspace_in
 
+from skipjack.app.views import Unit, Value
 from skipjack.web import WebOptions, create_app
+from skipjack.web.content import LogSection, NoteSection, PageCall, PageContent
+from skipjack.web.rendering import placed, render_page, written
 
 KNOWN = [name for name in NAMES if name != "unknown"]
 
@@ -139,3 +142,33 @@ def test_a_database_of_another_version_is_a_sentence(tmp_path: Path) -> None:
         assert answer.status_code == 503
         assert "schema of revision 9999" in answer.text
         assert "9999" in client.get("/").text
+
+
+def test_a_log_has_neither_colours_nor_control_characters() -> None:
+    text = "\x1b[31mred\x1b[0m <b>\x1b]0;title\x07"
+    page = PageContent("log", [LogSection("log", "Log", text)])
+    part = render_page(page, PageCall("/jobs/1", {}, {})).part
+    assert "red &lt;b&gt;\\x1b]0;title\\x07" in part
+
+
+def test_two_halves_stand_beside_each_other_and_a_third_alone() -> None:
+    halves = [NoteSection(name, name, "text", half=True) for name in ("a", "b", "c")]
+    assert [one.half for one in placed(halves, PageCall("/", {}, {}))] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (None, "", "-"),
+        (True, "", "yes"),
+        (12345, "", "12345"),
+        (12345, "count", "12\u202f345"),
+        (1234.5, "ns", "1.23 µs"),
+        (float("nan"), "ns", "-"),
+        (0.5, "share", "50 %"),
+        (1e300, "time", "9999-12-31 23:59:59 UTC"),
+        ("a\x00b", "", "a\\x00b"),
+    ],
+)
+def test_values_are_written_as_people_read_them(value: Value, unit: Unit, text: str) -> None:
+    assert written(value, unit) == text

@@ -9,6 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 from web_rig import MARKUP, TOKEN, settings_in, workspace_in
 
+from skipjack.app.views import Workspace
 from skipjack.errors import MissingFileError, UsageError
 from skipjack.fleet.store import open_store
 from skipjack.web import WebOptions, check_options, create_app, read_token
@@ -42,6 +43,22 @@ def test_every_answer_has_the_headers(client: TestClient) -> None:
         assert headers["x-frame-options"] == "DENY"
         assert headers["cache-control"] == "no-store"
         assert headers["referrer-policy"] == "same-origin"
+
+
+def test_an_internal_error_is_a_sentence_with_the_headers(filled: Path) -> None:
+    def broken() -> Workspace:
+        raise RuntimeError(f"a secret {MARKUP}")
+
+    app = create_app(WebOptions(), broken)
+    client = TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False)
+    for path in ("/", "/api/v1/jobs", "/metrics"):
+        answer = client.get(path)
+        assert answer.status_code == 500
+        assert "an internal error (RuntimeError)" in answer.text.replace(
+            "An internal", "an internal"
+        )
+        assert "secret" not in answer.text
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
 @pytest.mark.parametrize(

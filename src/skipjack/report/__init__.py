@@ -8,7 +8,12 @@ if TYPE_CHECKING:
     from skipjack.report.bank import print_entries, print_entry
     from skipjack.report.device import device_record, print_device
     from skipjack.report.doctor import examine, print_findings
-    from skipjack.report.escaping import escaped, escaped_output, use_plain_characters
+    from skipjack.report.escaping import (
+        escaped,
+        escaped_output,
+        uncoloured,
+        use_plain_characters,
+    )
     from skipjack.report.learning import print_models
     from skipjack.report.learning_page import learning_document
     from skipjack.report.ledger import print_problem, problem_records
@@ -70,6 +75,7 @@ __all__ = [
     "say",
     "size_text",
     "time_text",
+    "uncoloured",
     "use_plain_characters",
     "warn",
     "write_replay_csv",
@@ -81,7 +87,7 @@ __getattr__, __dir__ = lazy(
         "bank": "print_entries print_entry",
         "device": "device_record print_device",
         "doctor": "examine print_findings",
-        "escaping": "escaped escaped_output use_plain_characters",
+        "escaping": "escaped escaped_output uncoloured use_plain_characters",
         "learning": "print_models",
         "learning_page": "learning_document",
         "ledger": "print_problem problem_records",

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from skipjack.app.views import Workspace
 from skipjack.errors import UsageError
 from skipjack.web.content import PageLink, PageNotFoundError
-from skipjack.web.deeds import RESET_FIELDS, Deed, DeedResult, Question, perform, question
+from skipjack.web.deeds import RESET_FIELDS, ActionPrompt, Deed, DeedResult, perform, question
 from skipjack.web.failures import refused
 from skipjack.web.forms import read_form
 from skipjack.web.rendering import Viewer, render
@@ -72,7 +72,7 @@ def _deed(request: Request, by: str, form: dict[str, str] | None = None) -> Deed
     return Deed(names["kind"], names["target"], names["action"], by, reason, fields)
 
 
-def _question(workspace: Workspace, deed: Deed) -> Question:
+def _question(workspace: Workspace, deed: Deed) -> ActionPrompt:
     try:
         return question(workspace, deed)
     except UsageError as error:

@@ -70,7 +70,7 @@ class FormChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ActionPrompt:
     """What is asked before an action."""
 
     title: str
@@ -156,7 +156,7 @@ def perform(workspace: Workspace, deed: Deed) -> DeedResult:
     return _action(deed.kind, deed.action).do(workspace.store, deed)
 
 
-def question(workspace: Workspace, deed: Deed) -> Question:
+def question(workspace: Workspace, deed: Deed) -> ActionPrompt:
     """What to ask before an action; an error if there is no such target."""
     action = _action(deed.kind, deed.action)
     back, shown, choices = _about(workspace, deed)
@@ -164,7 +164,7 @@ def question(workspace: Workspace, deed: Deed) -> Question:
     if deed.action == "abort":
         others = touched_by_others(workspace.store, _target(deed), deed.by)
         warning = f"This stops labels of other people: {', '.join(others)}." if others else ""
-    return Question(
+    return ActionPrompt(
         f"{deed.action.capitalize()} {shown}?",
         action.says,
         deed.action.capitalize(),

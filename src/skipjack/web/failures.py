@@ -12,6 +12,7 @@ from skipjack.app.views import SourceMissingError
 from skipjack.errors import SkipjackError, StorageError, UsageError
 from skipjack.web.content import PageLink, PageNotFoundError
 from skipjack.web.rendering import Viewer, render
+from skipjack.web.security import HEADERS, NO_STORE
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +57,10 @@ def failed(
     status: int | None = None,
 ) -> Response:
     """The answer to a request that raised an exception."""
-    return refused(request, status or status_of(error), sentence_of(error), viewer)
+    answer = refused(request, status or status_of(error), sentence_of(error), viewer)
+    # Of unforeseen exceptions, Starlette sends this answer past the guard.
+    answer.headers.update({**HEADERS, "cache-control": NO_STORE})
+    return answer
 
 
 def refused(

@@ -24,6 +24,7 @@ from skipjack.report import (
     percent_text,
     size_text,
     time_text,
+    uncoloured,
 )
 from skipjack.report.figures import Figure, figure_stylesheet, svg
 from skipjack.web.content import NavigationEntry, PageCall, PageContent, Section, TableSection
@@ -163,7 +164,7 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"cell": cell, "written": written}
+    environment.filters |= {"cell": cell, "written": written, "uncoloured": uncoloured}
     environment.globals |= {"static": static_path, "numeric": NUMERIC, "navigation": NAVIGATION}
     environment.globals["drawn"] = drawn
     return environment

@@ -58,8 +58,11 @@ if TYPE_CHECKING:
         MachineRow,
         MachinesPage,
         MachineState,
+        device_table,
         machine_page,
+        machine_table,
         machines_page,
+        stopped_architectures,
     )
     from skipjack.app.views.overview import LedgerPage, OverviewPage, ledger_page, overview_page
     from skipjack.app.views.problems import (
@@ -213,6 +216,7 @@ __all__ = [
     "bank_sizes",
     "check_request",
     "config_samples",
+    "device_table",
     "entry_page",
     "entry_path",
     "episode_page",
@@ -231,6 +235,7 @@ __all__ = [
     "lookup_ladder",
     "machine_page",
     "machine_path",
+    "machine_table",
     "machines_page",
     "open_workspace",
     "overview_page",
@@ -245,6 +250,7 @@ __all__ = [
     "search_page",
     "search_path",
     "seconds_of",
+    "stopped_architectures",
     "sweep_page",
     "sweep_path",
     "sweep_table",
@@ -274,7 +280,7 @@ __getattr__, __dir__ = lazy(
         ),
         "machines": (
             "DEVICE_COLUMNS MACHINE_COLUMNS MachinePage MachineRow MachineState MachinesPage "
-            "machine_page machines_page"
+            "device_table machine_page machine_table machines_page stopped_architectures"
         ),
         "overview": "LedgerPage OverviewPage ledger_page overview_page",
         "problems": "LEDGER_PROBLEM_COLUMNS PROBLEM_COLUMNS ledger_problem_table problem_table",

@@ -46,7 +46,8 @@ class LabelRow:
     @property
     def done(self) -> float:
         """The share of jobs that are over."""
-        return 1.0 - self.open / self.jobs if self.jobs else 0.0
+        over = sum(self.by_state.get(str(state), 0) for state in JobState if state.over)
+        return over / self.jobs if self.jobs else 0.0
 
 
 LABEL_COLUMNS: tuple[ViewColumn[LabelRow], ...] = (

@@ -118,13 +118,27 @@ def machines_page(
     of_devices: TableRequest | None = None,
 ) -> MachinesPage:
     """All machines that were seen or are registered, and all devices."""
-    store = workspace.store
-    rows = _machine_rows(workspace, store)
     return MachinesPage(
-        table_of("machines", MACHINE_COLUMNS, rows, request or TableRequest()),
-        table_of("devices", DEVICE_COLUMNS, store.browsing.devices(), of_devices or TableRequest()),
-        store.machines.stopped_architectures(),
+        machine_table(workspace, request or TableRequest()),
+        device_table(workspace, of_devices or TableRequest()),
+        stopped_architectures(workspace),
     )
+
+
+def machine_table(workspace: Workspace, request: TableRequest) -> RecordTable[MachineRow]:
+    """All machines that were seen or are registered."""
+    rows = _machine_rows(workspace, workspace.store)
+    return table_of("machines", MACHINE_COLUMNS, rows, request)
+
+
+def device_table(workspace: Workspace, request: TableRequest) -> RecordTable[DeviceUse]:
+    """All devices that jobs are for or that were seen."""
+    return table_of("devices", DEVICE_COLUMNS, workspace.store.browsing.devices(), request)
+
+
+def stopped_architectures(workspace: Workspace) -> Sequence[str]:
+    """Architectures all of whose devices are aborted, including future ones."""
+    return workspace.store.machines.stopped_architectures()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,11 @@ from urllib.parse import quote
 from skipjack.app.views import (
     JOB_COLUMNS,
     MachineRow,
-    TableRequest,
     Workspace,
+    device_table,
     machine_page,
-    machines_page,
+    machine_table,
+    stopped_architectures,
     table_of,
 )
 from skipjack.web.content import (
@@ -20,7 +21,6 @@ from skipjack.web.content import (
     PageCall,
     PageContent,
     PageLink,
-    ReadOnce,
     Section,
     TableSection,
 )
@@ -31,28 +31,23 @@ MACHINES = PageLink("Machines", "/machines")
 
 def machines(workspace: Workspace, call: PageCall) -> PageContent:
     """All machines and devices."""
-    pages = ReadOnce(lambda request: machines_page(workspace, request))
-    others = ReadOnce(lambda request: machines_page(workspace, of_devices=request))
-    page = pages()
     sections: list[Section] = [
         TableSection(
             "machines",
             "Machines",
-            lambda request: pages(request).machines,
+            lambda request: machine_table(workspace, request),
             empty="No machine was seen or registered yet: skipjack machine add registers one.",
             main=True,
         ),
         TableSection(
             "devices",
             "Devices",
-            lambda request: (page if request == TableRequest() else others(request)).devices,
+            lambda request: device_table(workspace, request),
             empty="No jobs were loaded for any device yet.",
         ),
     ]
-    if page.stopped_architectures:
-        said = (
-            f"Devices of these architectures get no jobs: {', '.join(page.stopped_architectures)}."
-        )
+    if stopped := stopped_architectures(workspace):
+        said = f"Devices of these architectures get no jobs: {', '.join(stopped)}."
         sections.insert(0, NoteSection("stopped", "Aborted architectures", said, warning=True))
     return PageContent("Machines", sections)
 

@@ -2,6 +2,7 @@
 
 from skipjack.web.security.attempts import WrongTokens
 from skipjack.web.security.guard import Guard, address_of, is_token, too_many
+from skipjack.web.security.headers import HEADERS, NO_STORE
 from skipjack.web.security.sessions import (
     COOKIE,
     LONGEST_NAME,
@@ -13,8 +14,10 @@ from skipjack.web.security.sessions import (
 
 __all__ = [
     "COOKIE",
+    "HEADERS",
     "LONGEST_NAME",
     "LONGEST_S",
+    "NO_STORE",
     "Guard",
     "WebSession",
     "WebSessions",

@@ -110,6 +110,8 @@ class StateHistory:
         self._ended: Counter[int] = Counter()
         """Jobs that ended, by the start of the minute, in the longest window."""
         self._started = False
+        self._first = 0.0
+        """When the first label, or this one, was made."""
 
     def progress(self, connection: Connection, periods: int) -> ProgressView:
         """States over at most this many periods, from the first job until now; and the pace."""
@@ -135,8 +137,10 @@ class StateHistory:
             finished = sum(n for minute, n in ended.items() if minute >= now - window - _MINUTE_S)
             if finished >= _ENOUGH:
                 break
+        # What is younger than the window did all of it since it was made.
+        pace_s = max(1.0, min(window, now - self._first))
         return Throughput(
-            window,
+            pace_s,
             finished,
             _trials_since(connection, now - window, self._label),
             _open(connection, self._label),
@@ -148,7 +152,8 @@ class StateHistory:
         if self._label is not None:
             query = query.where(tables.labels.c.id == self._label)
         first = connection.execute(query).scalar()
-        span = max(0.0, now - first) if first is not None else 0.0
+        self._first = now if first is None else float(first)
+        span = max(0.0, now - self._first)
         return next((w for w in _WIDTHS_S if 2 * span / w <= _MOST_PERIODS), _WIDTHS_S[-1])
 
     def _read(self, connection: Connection, now: float) -> tuple[Counter[Change], Counter[int]]:
