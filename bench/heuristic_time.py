@@ -39,6 +39,8 @@ HOME = Path(__file__).resolve().parent
 DEVICES = {"cpu-512": "znver4/1", "cpu-256": "haswell/1", "sm_90": "sm_90/132"}
 LISTS = {"cpu": "learn_products.txt", "cuda": "learn_gpu_products.txt"}
 ROUNDS, PROBLEMS = 5, 24
+TRIED = 12
+"""Members that a lookup looks at."""
 WAYS = ("ranking", "proposal", "first proposal")
 
 
@@ -59,7 +61,7 @@ def measure(model: ConfigHeuristic, device: Device) -> dict[str, list[float]]:
 
         def ranking(problem: Problem = problem) -> None:
             features = heuristic_features(problem, device)
-            first = model.rank(problem, device, features)[0]
+            first = model.rank(problem, device, features, TRIED)[0]
             model.confidence(features, first.behind)
 
         def proposal(problem: Problem = problem) -> None:

@@ -135,16 +135,20 @@ class ConfigHeuristic:
         return of == (self.group, self.device) and kind_of(problem, device) in self.kinds
 
     def rank(
-        self, problem: Problem, device: Device, features: Floats | None = None
+        self,
+        problem: Problem,
+        device: Device,
+        features: Floats | None = None,
+        most: int | None = None,
     ) -> list[RankedMember]:
         """The portfolio, the fastest first. Not all of it need be legal for the problem.
 
-        `features` are those of the problem, if they are known.
+        `features` are those of the problem, if they are known; `most` is how many are wanted.
         """
         if features is None:
             features = heuristic_features(problem, device)
         behind = self.trees.predict(features)
-        order = np.argsort(behind, kind="stable").tolist()
+        order = np.argsort(behind, kind="stable")[:most].tolist()
         values = behind.tolist()
         return [RankedMember(self.members[at], values[at]) for at in order]
 

@@ -7,6 +7,7 @@ levels, as `TreeEnsemble` needs, takes ten times as long for a single row.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,6 +95,7 @@ class SymmetricTrees:
         return cls(features, thresholds, values, base)
 
 
+@functools.cache
 def _bit_values(depth: int) -> Floats:
     return (2.0 ** np.arange(depth)).astype(np.float32)
 

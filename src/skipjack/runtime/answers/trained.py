@@ -44,7 +44,7 @@ def trained_proposal(problem: Problem, device: Device, settings: Settings) -> Tr
     legal = AdaptedConfigs(problem, device)
     features = heuristic_features(problem, device)
     found: dict[tuple[str, Config], float] = {}
-    for ranked in model.rank(problem, device, features)[:_TRIED]:
+    for ranked in model.rank(problem, device, features, _TRIED):
         member = ranked.member
         config = legal.config(member.solver, member.config, member.place)
         if config is not None:
