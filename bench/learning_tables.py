@@ -21,13 +21,14 @@ def replay_means(result: Record) -> str:
             (
                 f"`{one['searcher']}`",
                 str(_spaces(result, one["searcher"])),
+                str(one["runs"]),
                 f"{1 - score['mean']:.3f} [{1 - score['high']:.3f}, {1 - score['low']:.3f}]",
                 f"{ratio['mean']:.3f}",
                 *(f"{needs[name]:.1f} x" if name in needs else "" for name in _checked(result)),
             )
         )
     needed = [f"random needs, at {name}" for name in _checked(result)]
-    head = ("searcher", "spaces", "relative area", "best found", *needed)
+    head = ("searcher", "spaces", "runs", "relative area", "best found", *needed)
     versions = result["versions"]
     peers = ", ".join(
         f"{name} {versions[name]}" for name in ("kernel_tuner", "optuna") if versions.get(name)
@@ -147,6 +148,20 @@ def cards(folder: Path = SHIPPED) -> str:
         )
     head = ("for", "measured on", "problems, trials", "kinds", "solvers", "held out", "digest, day")
     return table(head, rows)
+
+
+def heuristic_time(result: Record) -> str:
+    """What an answer of each heuristic costs."""
+    ways = ("ranking", "proposal", "first proposal")
+    rows = []
+    for name, one in result["models"].items():
+        ratio = one["proposal_over_first_proposal"]
+        times = [f"{one[way]['median_us']:.0f} ({one[way]['p95_us']:.0f})" for way in ways]
+        rows.append(
+            (name, *times, f"{ratio['median']:.3f} ({ratio['p5']:.3f} to {ratio['p95']:.3f})")
+        )
+    head = ("heuristic", *(f"{way}, µs" for way in ways), "ratio")
+    return f"{where(result)}\n\n{table(head, rows)}"
 
 
 def _percent(logarithm: float) -> str:

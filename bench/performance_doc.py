@@ -94,6 +94,7 @@ TABLES: dict[str, tuple[str, Make]] = {
     "gpu-bandwidth": ("gpu_compile", _each(gpu_tables.vectors)),
     "gpu-start-well": ("gpu_start_well", _each(gpu_tables.starts)),
     "learn-cards": ("", lambda _: learning_tables.cards()),
+    "heuristic-time": ("heuristic_time", _each(learning_tables.heuristic_time)),
     "learn-heuristic": ("learn_heuristic", _each(learning_tables.heuristic)),
     "learn-transfer": ("learn_transfer", _each(learning_tables.heuristic_transfer)),
     "model-search": ("model_search", _each(learning_tables.model_search)),

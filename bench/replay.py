@@ -22,7 +22,7 @@ several processes may share the work by ``--spaces`` and ``--searchers``.
 The figures are those of `skipjack.learn.replay`: the area under the curve of log(best so far /
 optimum), divided by that of random search, which is computed exactly. Means over spaces are
 geometric; intervals are of a bootstrap over seeds. ``bench/results/replay.json`` is written by a
-complete run only.
+complete run only; ``-o`` writes the result of any run, which names its spaces and searchers.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def read_options(argv: Sequence[str] | None) -> Options:
     parser.add_argument("--env", type=Path, default=ENVIRONMENT, help="Kernel Tuner's")
     parser.add_argument("--cache", type=Path, default=RUNS, help="where runs are kept")
     parser.add_argument("--quick", action="store_true", help="5 seeds, without slow peers")
-    parser.add_argument("-o", "--output", type=Path, default=RESULTS / "replay.json")
+    parser.add_argument("-o", "--output", type=Path, help="where to write the result")
     args = parser.parse_args(argv)
     cases = [*t4_cases(args.data), *ledger_cases(args.ledgers), *synthetic_cases()]
     words = [word for word in args.spaces.split(",") if word]
@@ -110,7 +110,7 @@ def read_options(argv: Sequence[str] | None) -> Options:
         *(tuple(chosen), tuple(with_priors(searchers, PRIOR)), tuner, args.budget),
         *(min(args.seeds, 5) if args.quick else args.seeds, args.limit),
         RunStore(args.cache),
-        args.output if complete else None,
+        args.output or (RESULTS / "replay.json" if complete else None),
     )
 
 

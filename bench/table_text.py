@@ -57,6 +57,8 @@ def name(contender: str) -> str:
 
 def _cores(device: Record) -> str:
     used = str(device["core_used"])
+    if not used:
+        return f"{device['cores']} core{'s' if device['cores'] != 1 else ''}"
     return f"{'cores' if ',' in used else 'core'} {used} of {device['cores']}"
 
 
