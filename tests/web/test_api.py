@@ -15,7 +15,7 @@ from schemathesis.specs.openapi.checks import (
 )
 from starlette.routing import Route
 from starlette.testclient import TestClient
-from web_rig import HOSTILE_KEY, KEY, MARKUP, RUN, TOKEN, fill, running, workspace_in
+from web_rig import HOSTILE_KEY, KEY, MARKUP, PROGRAM, RUN, TOKEN, fill, running, workspace_in
 
 from skipjack.app.views import JOB_COLUMNS
 from skipjack.web import WebOptions, create_app
@@ -141,12 +141,22 @@ def test_a_log_is_read_on_from_its_cursor(client: TestClient) -> None:
     assert again["parts"] == []
 
 
+@pytest.mark.parametrize("cursor", ["x", "0.0.build.0~" + "9" * 4300, "0.0.build.0~²"])
+def test_a_cursor_that_is_none_reads_the_whole_log(client: TestClient, cursor: str) -> None:
+    answer = client.get("/api/v1/jobs/402/log", params={"cursor": cursor})
+    assert answer.status_code == 200 and answer.json()["record"]["parts"]
+
+
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [
         ("/labels/nix", 404, "unknown label"),
         ("/jobs?sort=nix", 400, "cannot sort by 'nix'"),
         ("/problem", 400, "add the parameter problem"),
+        (f"/jobs?page={10**20}", 400, "the first page is 1"),
+        ("/programs/none/operations", 404, "there is no result file"),
+        (f"/programs/{PROGRAM}/operations?page=0", 400, "the first page is 1"),
+        (f"/programs/{PROGRAM}/operations?sort=x", 400, "cannot sort by"),
         ("/nix", 404, "no such page"),
     ],
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from page_paths import NAMES, paths
 from starlette.testclient import TestClient
-from web_rig import FORMULA, MARKUP, workspace_in
+from web_rig import FORMULA, KEY, MARKUP, workspace_in
 
 from skipjack.app.views import Unit, Value
 from skipjack.web import WebOptions, create_app
@@ -47,6 +47,8 @@ def test_a_page_is_asked_for_again_by_its_tag(client: TestClient, filled: Path, 
         ("/labels/label_0", "label_01"),
         ("/jobs/99999", "there is no job 99999"),
         ("/jobs/one", "is not the number of a job"),
+        (f"/jobs/{2**63}", "is not the number of a job"),
+        (f"/problems/{KEY}?search={'9' * 4300}.x", "is not the number of a job"),
         ("/machines/gpu8", "gpu7"),
         ("/problems/matmul:9x9x9:f64", "nothing is known about problem"),
         ("/sweeps/none", "there is no sweep 'none'"),
@@ -69,6 +71,7 @@ def test_an_unknown_name_is_a_page_that_says_so(client: TestClient, path: str, s
         ("sort=nothing", "cannot sort by 'nothing'"),
         ("colour=red", "cannot filter by 'colour'"),
         ("page=0", "the first page is 1"),
+        (f"page={10**20}", "the first page is 1"),
         ("page=two", "is not a whole number"),
         ("rows=100000", "a page has 1 to 1000 rows"),
     ],

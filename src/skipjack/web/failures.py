@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
-from skipjack.app.views import SourceMissingError
+from skipjack.app.views import SourceMissingError, UnknownNameError
 from skipjack.errors import SkipjackError, StorageError, UsageError
 from skipjack.web.content import PageLink, PageNotFoundError
 from skipjack.web.rendering import Viewer, render
@@ -17,23 +17,23 @@ from skipjack.web.security import HEADERS, NO_STORE
 log = logging.getLogger(__name__)
 
 _TITLES = {
-    400: "This address is not right",
+    400: "Bad request",
     401: "Log in first",
     403: "Not allowed",
     404: "Not found",
-    405: "Not possible here",
-    409: "Not possible now",
+    405: "Method not allowed",
+    409: "Conflict",
     413: "Too large",
-    421: "Unknown address",
+    421: "Unknown host name",
     429: "Too many attempts",
-    500: "Something went wrong here",
-    503: "This cannot be read now",
+    500: "Internal error",
+    503: "Temporarily unavailable",
 }
 
 
 def status_of(error: Exception) -> int:
     """The HTTP status of an exception."""
-    if isinstance(error, PageNotFoundError | SourceMissingError):
+    if isinstance(error, PageNotFoundError | SourceMissingError | UnknownNameError):
         return 404
     if isinstance(error, UsageError):
         return 400

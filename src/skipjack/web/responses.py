@@ -9,10 +9,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from skipjack.app.views import Workspace
-from skipjack.errors import UsageError
 from skipjack.web.content import (
     PageCall,
-    PageContent,
     PageNotFoundError,
     TableSection,
 )
@@ -71,20 +69,12 @@ async def page_response(
     return HTMLResponse(page.whole(viewer))
 
 
-def read_page(route: PageRoute, workspace: Workspace, call: PageCall) -> PageContent:
-    """What a page shows; `PageNotFoundError` if a name in its address is unknown."""
-    try:
-        return route.read(workspace, call)
-    except UsageError as error:
-        raise PageNotFoundError(str(error)) from error
-
-
 def _render(route: PageRoute, workspace: Workspace, call: PageCall) -> RenderedPage:
-    return render_page(read_page(route, workspace, call), call)
+    return render_page(route.read(workspace, call), call)
 
 
 def _section(route: PageRoute, workspace: Workspace, call: PageCall, wanted: str) -> TableSection:
-    content = read_page(route, workspace, call)
+    content = route.read(workspace, call)
     tables = {one.id: one for one in content.sections if isinstance(one, TableSection)}
     if wanted not in tables:
         known = ", ".join(tables) or "none"

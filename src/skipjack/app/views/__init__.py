@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         LogPart,
         LogTail,
         job_log,
+        job_number,
         job_page,
         job_table,
     )
@@ -136,6 +137,7 @@ if TYPE_CHECKING:
     from skipjack.app.views.workspace import (
         SourceMissingError,
         SourceName,
+        UnknownNameError,
         Workspace,
         WorkspacePlaces,
         WorkspaceSource,
@@ -206,6 +208,7 @@ __all__ = [
     "TrainingRow",
     "TrialRow",
     "Unit",
+    "UnknownNameError",
     "Value",
     "ViewColumn",
     "Workspace",
@@ -222,6 +225,7 @@ __all__ = [
     "episode_page",
     "fleet_page",
     "job_log",
+    "job_number",
     "job_page",
     "job_path",
     "job_table",
@@ -273,7 +277,7 @@ __getattr__, __dir__ = lazy(
             "LABEL_COLUMNS FleetPage LabelPage LabelRow fleet_page label_page label_table "
             "seconds_of"
         ),
-        "jobs": "JOB_COLUMNS JobPage LogPart LogTail job_log job_page job_table",
+        "jobs": "JOB_COLUMNS JobPage LogPart LogTail job_log job_number job_page job_table",
         "links": (
             "entry_path job_path jobs_path label_path machine_path problem_path program_path "
             "search_path sweep_path training_path"
@@ -303,7 +307,8 @@ __getattr__, __dir__ = lazy(
             "TrainingRow episode_page training_page training_table"
         ),
         "workspace": (
-            "SourceMissingError SourceName Workspace WorkspacePlaces WorkspaceSource open_workspace"
+            "SourceMissingError SourceName UnknownNameError Workspace WorkspacePlaces "
+            "WorkspaceSource open_workspace"
         ),
     },
 )

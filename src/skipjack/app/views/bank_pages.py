@@ -12,10 +12,9 @@ from skipjack.app.views.fleet_pages import seconds_of
 from skipjack.app.views.links import entry_path
 from skipjack.app.views.searches import KnownEntry, known_entries_of
 from skipjack.app.views.tables import RecordTable, TableRequest, ViewColumn, table_of
-from skipjack.app.views.workspace import Workspace
+from skipjack.app.views.workspace import UnknownNameError, Workspace
 from skipjack.bank import BankEntry, BankLayer, Key, read_bank
 from skipjack.core import Value, settings_text
-from skipjack.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +160,11 @@ class EntryPage:
 
 
 def entry_page(workspace: Workspace, layer: str, problem: str) -> EntryPage:
-    """The entries of a problem in a bank; `UsageError` if there are none."""
+    """The entries of a problem in a bank; `UnknownNameError` if there are none."""
     workspace.layer(layer)
     found = [one for one in known_entries_of(workspace, problem) if one.layer == layer]
     if not found:
-        raise UsageError(
+        raise UnknownNameError(
             f"the {layer} bank has no entry for {problem!r}; skipjack bank list lists all"
         )
     return EntryPage(layer, problem, found)

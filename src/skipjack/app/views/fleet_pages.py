@@ -9,7 +9,8 @@ from datetime import datetime
 
 from skipjack.app.views.links import jobs_path, label_path
 from skipjack.app.views.tables import RecordTable, TableRequest, ViewColumn, table_of
-from skipjack.app.views.workspace import Workspace
+from skipjack.app.views.workspace import UnknownNameError, Workspace
+from skipjack.errors import UsageError
 from skipjack.fleet.model import DeviceTime, JobState, Label
 from skipjack.fleet.store import (
     ErrorGroup,
@@ -177,9 +178,12 @@ class LabelPage:
 
 
 def label_page(workspace: Workspace, name: str) -> LabelPage:
-    """A label; `UsageError` with similar names if there is none."""
+    """A label; `UnknownNameError` with similar names if there is none."""
     store = workspace.store
-    label = store.labels.get(name)
+    try:
+        label = store.labels.get(name)
+    except UsageError as error:
+        raise UnknownNameError(str(error)) from None
     counts = store.jobs.counts(label=name, by=("device", "solver", "state"))
     by_device: dict[str, Counter[str]] = {}
     by_solver: dict[str, Counter[str]] = {}

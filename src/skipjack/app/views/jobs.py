@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +10,7 @@ from typing import Any
 from skipjack.app.views.fleet_pages import seconds_of
 from skipjack.app.views.links import job_path, label_path, machine_path, problem_path
 from skipjack.app.views.tables import RecordTable, TableRequest, ViewColumn, check_request
-from skipjack.app.views.workspace import Workspace
-from skipjack.errors import UsageError
+from skipjack.app.views.workspace import UnknownNameError, Workspace
 from skipjack.fleet.model import LONGEST_LOG, JobEvent
 from skipjack.fleet.store import (
     JOB_FILTERS,
@@ -20,6 +20,7 @@ from skipjack.fleet.store import (
     RowPage,
     StoredSearch,
 )
+from skipjack.reading import whole_number
 
 
 def _column(
@@ -102,12 +103,23 @@ class JobPage:
         return self.row.state in ("building", "evaluating")
 
 
+def job_number(text: str) -> int:
+    """The number of a job; `UnknownNameError` if no job can have it."""
+    try:
+        found = whole_number(text)
+    except ValueError:
+        found = 0
+    if not 0 < found < 2**63:  # drivers refuse larger numbers
+        raise UnknownNameError(f"{text[:40]!r} is not the number of a job")
+    return found
+
+
 def job_page(workspace: Workspace, id: int) -> JobPage:
-    """A job; `UsageError` if there is none."""
+    """A job; `UnknownNameError` if there is none."""
     store = workspace.store
     row = store.browsing.job(id)
     if row is None:
-        raise UsageError(f"there is no job {id}; skipjack status lists the jobs")
+        raise UnknownNameError(f"there is no job {id}; skipjack status lists the jobs")
     job = store.jobs.get(id)
     return JobPage(
         row=row,
@@ -152,14 +164,17 @@ class LogTail:
     """Whether more is to come."""
 
 
+_CURSOR = re.compile(r"[0-9]{1,18}\.[0-9]{1,18}\.[a-z]+\.[0-9]{1,18}~[0-9]{1,18}", re.ASCII)
+
+
 def job_log(workspace: Workspace, id: int, cursor: str = "") -> LogTail:
     """The logs of a job, or what was added since a call that returned the cursor."""
     store = workspace.store
     texts = store.jobs.log(id)
-    key, _, count = cursor.rpartition("~")
+    key, _, count = cursor.rpartition("~") if _CURSOR.fullmatch(cursor) else ("", "", "")
     keys = [_key(one) for one in texts]
     begin = keys.index(key) if key in keys else 0
-    read = int(count) if key in keys and count.isdecimal() else 0
+    read = int(count) if key in keys else 0
     parts = [
         _part(one, read if place == 0 and key in keys else None)
         for place, one in enumerate(texts[begin:])

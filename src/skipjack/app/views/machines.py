@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from skipjack.app.views.links import jobs_path, machine_path
 from skipjack.app.views.tables import RecordTable, TableRequest, ViewColumn, table_of
-from skipjack.app.views.workspace import Workspace
+from skipjack.app.views.workspace import UnknownNameError, Workspace
 from skipjack.errors import UsageError
 from skipjack.fleet.model import JobState, Machine, Registration
 from skipjack.fleet.store import DeviceUse, JobSummary, MachineUse, Store, name_suggestions
@@ -151,7 +151,7 @@ class MachinePage:
 
 
 def machine_page(workspace: Workspace, name: str) -> MachinePage:
-    """A machine; `UsageError` with similar names if there is none."""
+    """A machine; `UnknownNameError` with similar names if there is none."""
     store = workspace.store
     rows = _machine_rows(workspace, store)
     for row in rows:
@@ -159,7 +159,7 @@ def machine_page(workspace: Workspace, name: str) -> MachinePage:
             registered = {one.name: one for one in store.registrations.all()}
             return MachinePage(row, registered.get(name), store.browsing.running(name))
     hint = name_suggestions(name, [one.name for one in rows]) if rows else "there is none yet"
-    raise UsageError(f"unknown machine {name!r}: {hint}")
+    raise UnknownNameError(f"unknown machine {name!r}: {hint}")
 
 
 def _machine_rows(workspace: Workspace, store: Store) -> list[MachineRow]:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from skipjack.app.views.links import problem_path, program_path
 from skipjack.app.views.tables import RecordTable, TableRequest, ViewColumn, table_of
-from skipjack.app.views.workspace import Workspace
-from skipjack.errors import SkipjackError, StorageError, UsageError
+from skipjack.app.views.workspace import UnknownNameError, Workspace
+from skipjack.errors import SkipjackError, StorageError
 from skipjack.integrations.torch.outcomes import ProgramTime, ReadResult, ResultRow, read_result
 from skipjack.runtime import MissedProblem, MissFile
 
@@ -185,11 +185,11 @@ class ProgramPage:
 def program_page(
     workspace: Workspace, name: str, request: TableRequest | None = None
 ) -> ProgramPage:
-    """A run of a program by the name of its file; `UsageError` if there is none."""
+    """A run of a program by the name of its file; `UnknownNameError` if there is none."""
     for path in workspace.program_results():
         if path.name == name:
             return program_page_of(path, request)
-    raise UsageError(f"there is no result file {name!r} in the folders of programs")
+    raise UnknownNameError(f"there is no result file {name!r} in the folders of programs")
 
 
 def program_page_of(path: Path, request: TableRequest | None = None) -> ProgramPage:

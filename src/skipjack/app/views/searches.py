@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from skipjack.app.views.fleet_pages import seconds_of
-from skipjack.app.views.workspace import Workspace
+from skipjack.app.views.jobs import job_number
+from skipjack.app.views.workspace import UnknownNameError, Workspace
 from skipjack.bank import BankEntry
 from skipjack.core import Config, Value
-from skipjack.errors import SkipjackError, UsageError
+from skipjack.errors import SkipjackError
 from skipjack.fleet.store import JobSummary, ProblemSummary, StoredSearch
 from skipjack.ledger import (
     DecisionRecord,
@@ -98,7 +99,7 @@ class ProblemPage:
 
 
 def problem_page(workspace: Workspace, key: str) -> ProblemPage:
-    """A problem by its full key; `UsageError` if nothing is known about it."""
+    """A problem by its full key; `UnknownNameError` if nothing is known about it."""
     fleet, jobs, searches = None, [], []
     if workspace.has_store:
         store = workspace.store
@@ -112,7 +113,7 @@ def problem_page(workspace: Workspace, key: str) -> ProblemPage:
         decisions = [_decision(one) for one in reversed(workspace.ledger.decisions(key))]
     entries = known_entries_of(workspace, key)
     if fleet is None and not searches and not entries and not decisions:
-        raise UsageError(
+        raise UnknownNameError(
             f"nothing is known about problem {key!r}; skipjack tune {key} tries configs"
         )
     searches.sort(key=lambda one: -(one.created or 0.0))
@@ -217,14 +218,14 @@ class SearchPage:
 
 
 def search_page(workspace: Workspace, key: str, search: str) -> SearchPage:
-    """A search of a problem, by its id; `UsageError` if there is none."""
+    """A search of a problem, by its id; `UnknownNameError` if there is none."""
     job, _, study = search.rpartition(".")
     if job:
         summary, trials = _stored_trials(workspace, job, study)
     else:
         summary, trials = _ledger_trials(workspace, key, study)
     if summary is None or summary.problem != key:
-        raise UsageError(f"problem {key} has no search {search!r}")
+        raise UnknownNameError(f"problem {key} has no search {search!r}")
     points = [one.config for one in trials]
     values = [one.value for one in trials]
     axes = axes_of(points)
@@ -234,7 +235,7 @@ def search_page(workspace: Workspace, key: str, search: str) -> SearchPage:
 def _stored_trials(
     workspace: Workspace, job: str, study: str
 ) -> tuple[ProblemSearch | None, list[TrialRow]]:
-    number = int(job) if job.isdecimal() else 0
+    number = job_number(job)
     browsing = workspace.store.browsing
     found = [one for one in browsing.searches_of_job(number) if one.study == study]
     if not found:

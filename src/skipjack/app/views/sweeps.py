@@ -14,9 +14,9 @@ from pathlib import Path
 from skipjack.app.views.fleet_pages import seconds_of
 from skipjack.app.views.links import sweep_path
 from skipjack.app.views.tables import RecordTable, TableRequest, ViewColumn, table_of
-from skipjack.app.views.workspace import SWEEP_REPORT, Workspace
+from skipjack.app.views.workspace import SWEEP_REPORT, UnknownNameError, Workspace
 from skipjack.core import Config, Direction, Objective, Status
-from skipjack.errors import SkipjackError, UsageError
+from skipjack.errors import SkipjackError
 from skipjack.ledger import CommandRuns, LedgerBrowser, MeasurementRecord
 from skipjack.sweep.bench import WORKLOAD_PREFIX
 from skipjack.sweep.engine import (
@@ -184,7 +184,7 @@ def sweep_page(
     objectives: Sequence[str] = (),
     heat: tuple[str, str] | None = None,
 ) -> SweepPage:
-    """A sweep by the key of its row; `UsageError` if there is none.
+    """A sweep by the key of its row; `UnknownNameError` if there is none.
 
     `objectives` are texts such as ``samples_per_second:max``, in place of those of the result;
     `heat` names the parameters of the heat map, in place of the two that matter most.
@@ -231,7 +231,7 @@ def _found(workspace: Workspace, key: str) -> tuple[SweepRow, SweepResult]:
             last = seconds_of(runs[-1].created)
             row = SweepRow(key, sweep_name(key), "ledger", points, len(runs), failed, last)
             return row, SweepResult(row.name, (), trials, None, None)
-    raise UsageError(f"there is no sweep {key!r}; skipjack sweep runs one")
+    raise UnknownNameError(f"there is no sweep {key!r}; skipjack sweep runs one")
 
 
 def _trial(number: int, run: MeasurementRecord) -> SweepTrial:

@@ -15,6 +15,8 @@ Unit = Literal["", "ns", "s", "bytes", "time", "share", "count", "ratio"]
 
 MOST_ROWS = 1_000
 """The largest page. Downloads go through all pages."""
+MOST_PAGES = 10**9
+"""Larger numbers of rows to leave out are refused by databases."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,10 @@ class TableRequest:
     size: int = 50
 
     def __post_init__(self) -> None:
-        if self.page < 1:
-            raise UsageError(f"page {self.page} does not exist; the first page is 1")
+        if not 1 <= self.page <= MOST_PAGES:
+            raise UsageError(
+                f"page {self.page} does not exist; the first page is 1, the last {MOST_PAGES}"
+            )
         if not 1 <= self.size <= MOST_ROWS:
             raise UsageError(f"a page has 1 to {MOST_ROWS} rows, not {self.size}")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from skipjack.app.views.fleet_pages import seconds_of
 from skipjack.app.views.links import training_path
 from skipjack.app.views.tables import RecordTable, TableRequest, ViewColumn, table_of
-from skipjack.app.views.workspace import Workspace
-from skipjack.errors import SkipjackError, UsageError
+from skipjack.app.views.workspace import UnknownNameError, Workspace
+from skipjack.errors import SkipjackError
 from skipjack.learn.loops import loop_game, loop_tree, parse_actions, play
 from skipjack.learn.runs import RunFolder, TrainingSession
 from skipjack.operations import parse
@@ -151,7 +151,7 @@ class TrainingPage:
 def training_page(
     workspace: Workspace, name: str, request: TableRequest | None = None
 ) -> TrainingPage:
-    """A run by the name of its folder; `UsageError` if there is none."""
+    """A run by the name of its folder; `UnknownNameError` if there is none."""
     folder = RunFolder.open(_path(workspace, name))
     curves = _curves(workspace, folder)
     episodes = [_episode(lines) for lines in _last_episodes(folder.path)]
@@ -163,7 +163,7 @@ def _path(workspace: Workspace, name: str) -> Path:
     for path in workspace.training_runs():
         if path.name == name:
             return path
-    raise UsageError(
+    raise UnknownNameError(
         f"there is no training run {name!r} in the folders of runs; skipjack loops train makes one"
     )
 
@@ -246,7 +246,7 @@ class EpisodePage:
 
 
 def episode_page(workspace: Workspace, name: str, iteration: int, episode: int) -> EpisodePage:
-    """An episode of a run; `UsageError` if there is none."""
+    """An episode of a run; `UnknownNameError` if there is none."""
     folder = RunFolder.open(_path(workspace, name))
     wanted = str(iteration), str(episode)
     lines = [
@@ -255,7 +255,7 @@ def episode_page(workspace: Workspace, name: str, iteration: int, episode: int) 
         if (line["iteration"], line["episode"]) == wanted
     ]
     if not lines:
-        raise UsageError(f"run {name} has no episode {episode} in iteration {iteration}")
+        raise UnknownNameError(f"run {name} has no episode {episode} in iteration {iteration}")
     game = loop_game(parse(lines[0]["problem"]), folder.device, folder.options.preset)
     actions = parse_actions(",".join(line["action"] for line in lines), game)
     states = [game.start(), *play(game, actions)]

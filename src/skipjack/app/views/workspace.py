@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from skipjack.app.views.sensors import LiveSensors
 from skipjack.bank import FILE_NAME as BANK_FILE
 from skipjack.bank import BankLayer, layers_of
-from skipjack.errors import SkipjackError, UsageError
+from skipjack.errors import SkipjackError, StorageError, StoreUnavailableError, UsageError
 from skipjack.ledger import FILE_NAME as LEDGER_FILE
 from skipjack.ledger import Ledger, LedgerBrowser
 from skipjack.settings import DB, Settings, load_settings
@@ -53,6 +53,10 @@ class SourceMissingError(UsageError):
     def __init__(self, source: SourceName, where: str) -> None:
         super().__init__(f"there is no {source} at {where}; {_HOW[source]}")
         self.source = source
+
+
+class UnknownNameError(UsageError):
+    """There is nothing with the name that a page is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +134,14 @@ class Workspace:
                 self._store = opened
             return self._store
 
+    def is_of_store(self, error: StorageError) -> bool:
+        """Whether the open store raised an error, and not one of the files."""
+        store = self._store
+        if store is None:
+            return False
+        # Errors of a database name it.
+        return isinstance(error, StoreUnavailableError) or store.url_for_people in str(error)
+
     # the ledger
 
     @property
@@ -157,12 +169,12 @@ class Workspace:
         return layers_of(settings.user_dir, settings.banks, settings.system_dir)
 
     def layer(self, name: str) -> BankLayer:
-        """The bank of this name; `UsageError` if there is none."""
+        """The bank of this name; `UnknownNameError` if there is none."""
         for layer in self.layers:
             if layer.name == name:
                 return layer
         known = ", ".join(one.name for one in self.layers)
-        raise UsageError(f"there is no bank {name!r}; choose from {known}")
+        raise UnknownNameError(f"there is no bank {name!r}; choose from {known}")
 
     # files
 

@@ -10,7 +10,7 @@ from skipjack.app.views import MOST_ROWS, ViewColumn
 from skipjack.fleet.model import JobState
 from skipjack.web.api.records import Schema, SchemaBook, table_schema
 from skipjack.web.api.routes import (
-    DEEDS,
+    ACTION_ROUTES,
     RECORDS,
     TABLES,
     ActionRoute,
@@ -18,6 +18,7 @@ from skipjack.web.api.routes import (
     RecordRoute,
     TableRoute,
 )
+from skipjack.web.security import LONGEST_REASON
 
 PREFIX = "/api/v1"
 FORMAT = 1
@@ -44,8 +45,8 @@ def openapi() -> dict[str, Any]:
         paths[f"{PREFIX}{table.path}"] = {"get": _table(table)}
     for record in RECORDS:
         paths[f"{PREFIX}{record.path}"] = {"get": _record(record, book)}
-    for deed in DEEDS:
-        paths[f"{PREFIX}{deed.path}"] = {"post": _action(deed)}
+    for action in ACTION_ROUTES:
+        paths[f"{PREFIX}{action.path}"] = {"post": _action(action)}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -90,7 +91,7 @@ def _parameter(one: ApiParameter, path: str) -> Schema:
     in_path = f"{{{one.name}}}" in path
     schema: Schema = {"type": "string"}
     if one.name == "id":
-        schema = {"type": "integer", "minimum": 0}
+        schema = {"type": "integer", "minimum": 1}
     elif one.required:
         schema["minLength"] = 1
     return {
@@ -152,7 +153,7 @@ def _action(route: ActionRoute) -> Schema:
         properties["to"] = {"enum": ["new", "built"]}
         required.append("to")
     else:
-        properties["reason"] = {"type": "string"}
+        properties["reason"] = {"type": "string", "maxLength": LONGEST_REASON}
     if route.asks_state:
         properties["state"] = {"enum": states}
         properties["device"] = {"type": "string"}
@@ -160,11 +161,11 @@ def _action(route: ActionRoute) -> Schema:
     asked = [_parameter(one, route.path) for one in route.parameters]
     done = {
         "type": "object",
-        "required": ["jobs", "said", "whole"],
+        "required": ["jobs", "message", "complete"],
         "properties": {
             "jobs": {"type": "integer"},
-            "said": {"type": "string"},
-            "whole": {"type": "boolean"},
+            "message": {"type": "string"},
+            "complete": {"type": "boolean"},
         },
     }
     operation = _operation(_id(route.path, "do"), route.text, asked, _envelope("record", done))

@@ -42,6 +42,7 @@ from skipjack.app.views import (
     episode_page,
     fleet_page,
     job_log,
+    job_number,
     job_page,
     job_table,
     label_page,
@@ -60,11 +61,11 @@ from skipjack.app.views import (
     training_page,
     training_table,
 )
-from skipjack.web.deeds import ACTIONS
+from skipjack.web.action_requests import ACTIONS
 from skipjack.web.pages import (
     ACTION_COLUMNS,
     CurveData,
-    job_number,
+    episode_number,
     search_curve,
     training_curve,
 )
@@ -284,7 +285,10 @@ RECORDS: tuple[RecordRoute, ...] = (
         "An episode of a training run, step by step",
         EpisodePage,
         lambda w, call: episode_page(
-            w, call.get("name"), job_number(call.get("iteration")), job_number(call.get("episode"))
+            w,
+            call.get("name"),
+            episode_number(call.get("iteration")),
+            episode_number(call.get("episode")),
         ),
         (_NAME, _ITERATION, _EPISODE),
     ),
@@ -305,7 +309,7 @@ RECORDS: tuple[RecordRoute, ...] = (
 )
 
 _STARTS = {"label": "/labels/{name}", "job": "/jobs/{id}", "machine": "/machines/{name}"}
-DEEDS: tuple[ActionRoute, ...] = tuple(
+ACTION_ROUTES: tuple[ActionRoute, ...] = tuple(
     ActionRoute(
         f"{_STARTS[kind]}/{name}",
         action.says,

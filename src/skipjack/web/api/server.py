@@ -12,11 +12,12 @@ from starlette.routing import Route
 
 from skipjack.app.views import Workspace
 from skipjack.errors import UsageError
+from skipjack.web.action_requests import RESET_FIELDS, ActionRequest, perform, question
 from skipjack.web.api.metrics import CONTENT_TYPE, metrics_text
 from skipjack.web.api.openapi import FORMAT, PREFIX, openapi
 from skipjack.web.api.records import to_json
 from skipjack.web.api.routes import (
-    DEEDS,
+    ACTION_ROUTES,
     RECORDS,
     TABLES,
     ActionRoute,
@@ -24,13 +25,12 @@ from skipjack.web.api.routes import (
     RecordRoute,
     TableRoute,
 )
-from skipjack.web.content import PageNotFoundError, TableSection
-from skipjack.web.deeds import RESET_FIELDS, Deed, perform, question
+from skipjack.web.content import TableSection
 from skipjack.web.failures import refused
 from skipjack.web.forms import read_object
 from skipjack.web.options import WebOptions
 from skipjack.web.responses import csv_response, tagged
-from skipjack.web.security import person_name
+from skipjack.web.security import action_reason, person_name
 from skipjack.web.tables import CSV, table_request
 from skipjack.web.workspaces import WorkspaceReaders
 
@@ -43,7 +43,7 @@ def api_routes(options: WebOptions, readers: WorkspaceReaders) -> tuple[Route, .
     found = [
         Route(f"{PREFIX}/openapi.json", _openapi, methods=["GET"]),
         *(_table(route, readers) for route in TABLES),
-        *(_action(route, options, readers) for route in DEEDS),
+        *(_action(route, options, readers) for route in ACTION_ROUTES),
         *(_record(route, readers) for route in RECORDS),
         Route("/metrics", _metrics(readers), methods=["GET"]),
     ]
@@ -92,7 +92,7 @@ def _table(route: TableRoute, readers: WorkspaceReaders) -> Route:
             table = section(workspace)
             return _body("table", to_json(table.read(table_request(table, query))))
 
-        return tagged(request, await readers.run(lambda w: _found(lambda: read(w), call)), _JSON)
+        return tagged(request, await readers.run(read), _JSON)
 
     own = {one.name for one in route.parameters}
     return Route(_address(route.path), answer, methods=["GET"])
@@ -108,23 +108,11 @@ def _record(route: RecordRoute, readers: WorkspaceReaders) -> Route:
             raise UsageError(f"add the parameter {missing[0]}")
 
         def read(workspace: Workspace) -> bytes:
-            return _body("record", to_json(_named(lambda: route.read(workspace, call))))
+            return _body("record", to_json(route.read(workspace, call)))
 
         return tagged(request, await readers.run(read), _JSON)
 
     return Route(_address(route.path), answer, methods=["GET"])
-
-
-def _named(read: Callable[[], Any]) -> Any:
-    try:
-        return read()
-    except UsageError as error:
-        raise PageNotFoundError(str(error)) from error
-
-
-def _found(read: Callable[[], bytes], call: ApiCall) -> bytes:
-    """What a table's route reads; a wrong name in its path is no wrong request."""
-    return _named(read) if call.names else read()
 
 
 def _action(route: ActionRoute, options: WebOptions, readers: WorkspaceReaders) -> Route:
@@ -135,18 +123,18 @@ def _action(route: ActionRoute, options: WebOptions, readers: WorkspaceReaders) 
         if not request.state.by_token:
             # A cookie alone does not show that the request is meant.
             return refused(request, 401, "send the token as Authorization: Bearer TOKEN")
-        deed = _deed(route, _call(request), await read_object(request))
+        asked = _requested_action(route, _call(request), await read_object(request))
 
         def do(workspace: Workspace) -> Any:
-            _named(lambda: question(workspace, deed))
-            return to_json(perform(workspace, deed))
+            question(workspace, asked)
+            return to_json(perform(workspace, asked))
 
         return JSONResponse({"format": FORMAT, "record": await readers.run(do)})
 
     return Route(_address(route.path), act, methods=["POST"])
 
 
-def _deed(route: ActionRoute, call: ApiCall, given: Mapping[str, Any]) -> Deed:
+def _requested_action(route: ActionRoute, call: ApiCall, given: Mapping[str, Any]) -> ActionRequest:
     fields = _fields(route)
     for name, value in given.items():
         if name not in fields:
@@ -157,9 +145,9 @@ def _deed(route: ActionRoute, call: ApiCall, given: Mapping[str, Any]) -> Deed:
     if not by:
         raise UsageError("add the field by: your name, which is recorded with the action")
     target = call.get("id") if route.kind == "job" else call.get("name")
-    reason = " ".join(given.get("reason", "").split())
+    reason = action_reason(given.get("reason", ""))
     chosen = {name: given[name] for name in RESET_FIELDS if name in given}
-    return Deed(route.kind, target, route.action, by, reason, chosen)
+    return ActionRequest(route.kind, target, route.action, by, reason, chosen)
 
 
 def _fields(route: ActionRoute) -> tuple[str, ...]:

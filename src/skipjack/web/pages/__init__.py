@@ -9,8 +9,8 @@ from skipjack.app.views import Workspace
 from skipjack.web.content import PageCall, PageContent
 from skipjack.web.pages import banks, jobs, machines, overview, problems, programs, sweeps, training
 from skipjack.web.pages.curves import CurveData, search_curve, training_curve
-from skipjack.web.pages.jobs import job_number
 from skipjack.web.pages.overview import ACTION_COLUMNS
+from skipjack.web.pages.training import episode_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ __all__ = [
     "PAGES",
     "CurveData",
     "PageRoute",
-    "job_number",
+    "episode_number",
     "search_curve",
     "training_curve",
 ]

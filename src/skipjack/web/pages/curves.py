@@ -11,11 +11,11 @@ from skipjack.app.views import (
     SearchPage,
     TrialRow,
     Unit,
+    UnknownNameError,
     Workspace,
     search_page,
     training_page,
 )
-from skipjack.errors import UsageError
 from skipjack.report.figures import LineFigure
 from skipjack.report.views import curve_figures
 
@@ -85,7 +85,7 @@ def training_curve(workspace: Workspace, run: str, curve: str) -> CurveData:
     page = training_page(workspace, run)
     figure = curve_figures(page.curves).get(curve)
     if not isinstance(figure, LineFigure):
-        raise UsageError(f"run {run} has no curve {curve!r}")
+        raise UnknownNameError(f"run {run} has no curve {curve!r}")
     (series,) = figure.series
     every = max(1, len(series.xs) // _MOST_POINTS)
     line = CurveSeries(series.name, "", series.ys[::every])

@@ -11,6 +11,7 @@ from skipjack.app.views import (
     ViewColumn,
     Workspace,
     job_log,
+    job_number,
     job_page,
     job_table,
     label_path,
@@ -21,10 +22,8 @@ from skipjack.app.views import (
     table_of,
 )
 from skipjack.core import settings_text
-from skipjack.errors import UsageError
 from skipjack.fleet.model import JobEvent, JobState
 from skipjack.fleet.store import StoredSearch
-from skipjack.reading import whole_number
 from skipjack.report import gain_text
 from skipjack.report.figures import (
     FigureAxis,
@@ -82,14 +81,6 @@ def jobs(workspace: Workspace, call: PageCall) -> PageContent:
     )
     workspace.store  # noqa: B018  (a page that cannot be read is an error page)
     return PageContent("Jobs", [table])
-
-
-def job_number(text: str) -> int:
-    """The number of a job in an address."""
-    try:
-        return whole_number(text)
-    except ValueError:
-        raise UsageError(f"{text!r} is not the number of a job") from None
 
 
 def job(workspace: Workspace, call: PageCall) -> PageContent:

@@ -10,6 +10,7 @@ from skipjack.app.views import (
     LoopStep,
     RecordTable,
     TableRequest,
+    UnknownNameError,
     ViewColumn,
     Workspace,
     episode_page,
@@ -19,7 +20,6 @@ from skipjack.app.views import (
     training_path,
     training_table,
 )
-from skipjack.errors import UsageError
 from skipjack.learn.runs import TrainingSession
 from skipjack.reading import whole_number
 from skipjack.report.views import curve_figures, episode_figures
@@ -139,7 +139,10 @@ def episode(workspace: Workspace, call: PageCall) -> PageContent:
     """The loops of an episode, step by step."""
     name = call.name("name")
     page = episode_page(
-        workspace, name, _number(call.name("iteration")), _number(call.name("episode"))
+        workspace,
+        name,
+        episode_number(call.name("iteration")),
+        episode_number(call.name("episode")),
     )
     row = page.row
     sections: list[Section] = [
@@ -168,8 +171,9 @@ def episode(workspace: Workspace, call: PageCall) -> PageContent:
     return PageContent(title, sections, within, refresh_s=0)
 
 
-def _number(text: str) -> int:
+def episode_number(text: str) -> int:
+    """The number of an iteration, or of an episode in it."""
     try:
         return whole_number(text)
     except ValueError:
-        raise UsageError(f"{text!r} is not a whole number") from None
+        raise UnknownNameError(f"{text[:40]!r} is not the number of an episode") from None

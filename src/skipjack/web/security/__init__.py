@@ -6,9 +6,11 @@ from skipjack.web.security.headers import HEADERS, NO_STORE
 from skipjack.web.security.sessions import (
     COOKIE,
     LONGEST_NAME,
+    LONGEST_REASON,
     LONGEST_S,
     WebSession,
     WebSessions,
+    action_reason,
     person_name,
 )
 
@@ -16,12 +18,14 @@ __all__ = [
     "COOKIE",
     "HEADERS",
     "LONGEST_NAME",
+    "LONGEST_REASON",
     "LONGEST_S",
     "NO_STORE",
     "Guard",
     "WebSession",
     "WebSessions",
     "WrongTokens",
+    "action_reason",
     "address_of",
     "is_token",
     "person_name",

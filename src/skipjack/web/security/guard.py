@@ -108,7 +108,10 @@ class Guard:
 
     def _is_ours(self, host: str) -> bool:
         """Whether the ``Host`` is this server's; other names may be those of an attacker."""
-        name = urlsplit(f"//{host}").hostname if _is_plain(host) else None
+        try:
+            name = urlsplit(f"//{host}").hostname if _is_plain(host) else None
+        except ValueError:
+            return False
         if not name:
             return False
         if name in self._names:
@@ -167,4 +170,8 @@ def _is_from_here(request: HTTPConnection) -> bool:
 
 
 def _same_place(address: str, request: HTTPConnection) -> bool:
-    return urlsplit(address).netloc.lower() == request.headers.get("host", "").lower()
+    try:
+        place = urlsplit(address).netloc
+    except ValueError:
+        return False
+    return place.lower() == request.headers.get("host", "").lower()

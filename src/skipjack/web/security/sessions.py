@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from hmac import compare_digest
 from time import monotonic
 
+from skipjack.errors import UsageError
+
 COOKIE = "skipjack_session"
 LONGEST_S = 12 * 3600.0
 LONGEST_NAME = 64
+LONGEST_REASON = 200
 _MOST = 1_000
 
 
@@ -61,6 +64,16 @@ def person_name(text: str) -> str:
     """A name as it is recorded; empty if it is not one."""
     name = " ".join(text.split())
     return name if name.isprintable() and len(name) <= LONGEST_NAME else ""
+
+
+def action_reason(text: str) -> str:
+    """A reason as it is recorded with an action; `UsageError` if it is too long, or not text."""
+    reason = " ".join(text.split())
+    if not reason.isprintable() or len(reason) > LONGEST_REASON:
+        raise UsageError(
+            f"write the reason in one line of at most {LONGEST_REASON} printable characters"
+        )
+    return reason
 
 
 def _digest(cookie: str) -> str:

@@ -77,8 +77,8 @@
     const status = event.detail.xhr.status;
     if (status === 200 || status === 304) say("");
     else if (status === 204) return;
-    else say(status ? "No news: the server could not read what this page shows; reload it." :
-      "No news: the server does not answer.");
+    else say(status ? "Not updated: the server could not read what this page shows; reload it." :
+      "Not updated: the server does not answer.");
   });
   const isAtEnd = (one) => one.scrollHeight - one.scrollTop - one.clientHeight < 24;
 

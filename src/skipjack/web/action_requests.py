@@ -1,4 +1,4 @@
-"""What may be done in the browser and through the API: the same actions, asked for in two ways."""
+"""The actions of the browser and of the API: what is asked before them, and what they do."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from skipjack.app import (
 )
 from skipjack.app.views import (
     Workspace,
+    job_number,
     job_page,
     job_path,
     label_page,
@@ -30,14 +31,13 @@ from skipjack.fleet.model import JobState
 from skipjack.fleet.store import Store
 from skipjack.reading import numbered
 from skipjack.web.content import PageNotFoundError
-from skipjack.web.pages import job_number
 
 RESET_FIELDS = ("state", "to", "device")
 """Fields of a reset."""
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class ActionRequest:
     """An action that somebody asks for."""
 
     kind: str
@@ -50,12 +50,12 @@ class Deed:
 
 
 @dataclass(frozen=True, slots=True)
-class DeedResult:
+class ActionOutcome:
     """What came of an action."""
 
     jobs: int
-    said: str
-    whole: bool = True
+    message: str
+    complete: bool = True
     """Whether all was done that was asked for."""
 
 
@@ -85,49 +85,49 @@ class ActionPrompt:
 
 @dataclass(frozen=True, slots=True)
 class _Action:
-    do: Callable[[Store, Deed], DeedResult]
+    do: Callable[[Store, ActionRequest], ActionOutcome]
     says: str
     """What it does, for the question."""
     asks_reason: bool = True
 
 
-def _abort(store: Store, deed: Deed) -> DeedResult:
-    done = abort_jobs(store, _target(deed), by=deed.by, reason=deed.reason)
-    return DeedResult(done.jobs, done.sentence)
+def _abort(store: Store, asked: ActionRequest) -> ActionOutcome:
+    done = abort_jobs(store, _target(asked), by=asked.by, reason=asked.reason)
+    return ActionOutcome(done.jobs, done.sentence)
 
 
-def _resume(store: Store, deed: Deed) -> DeedResult:
-    done = resume_jobs(store, _target(deed), by=deed.by, reason=deed.reason)
+def _resume(store: Store, asked: ActionRequest) -> ActionOutcome:
+    done = resume_jobs(store, _target(asked), by=asked.by, reason=asked.reason)
     if not done.still_stopped:
-        return DeedResult(done.jobs, done.sentence)
+        return ActionOutcome(done.jobs, done.sentence)
     devices = ", ".join(done.still_stopped)
-    said = f"jobs of {deed.target} are for devices that are aborted: {devices}"
-    return DeedResult(done.jobs, said, whole=False)
+    message = f"jobs of {asked.target} are for devices that are aborted: {devices}"
+    return ActionOutcome(done.jobs, message, complete=False)
 
 
-def _reset(store: Store, deed: Deed) -> DeedResult:
-    state, to = (_state(deed.fields.get(name, ""), name) for name in ("state", "to"))
-    device = deed.fields.get("device", "") or None
-    if deed.kind == "job":
-        job = store.jobs.get(job_number(deed.target))
+def _reset(store: Store, asked: ActionRequest) -> ActionOutcome:
+    state, to = (_state(asked.fields.get(name, ""), name) for name in ("state", "to"))
+    device = asked.fields.get("device", "") or None
+    if asked.kind == "job":
+        job = store.jobs.get(job_number(asked.target))
         request = ResetRequest(job.label, job.status.state, to, jobs=[job.id])
     else:
-        request = ResetRequest(deed.target, state, to, device)
-    done = reset_jobs(store, request, by=deed.by)
-    said = f"{numbered(done.reset, 'job')} reset to {to}"
+        request = ResetRequest(asked.target, state, to, device)
+    done = reset_jobs(store, request, by=asked.by)
+    message = f"{numbered(done.reset, 'job')} reset to {to}"
     if done.refused:
-        said += f"; {numbered(done.refused, 'job')} left unchanged: {done.reasons[0]}"
-    return DeedResult(done.reset, said, whole=not done.refused)
+        message += f"; {numbered(done.refused, 'job')} left unchanged: {done.reasons[0]}"
+    return ActionOutcome(done.reset, message, complete=not done.refused)
 
 
-def _enable(store: Store, deed: Deed) -> DeedResult:
-    enable_machines(store, [deed.target], by=deed.by, reason=deed.reason)
-    return DeedResult(0, f"{deed.target} is enabled")
+def _enable(store: Store, asked: ActionRequest) -> ActionOutcome:
+    enable_machines(store, [asked.target], by=asked.by, reason=asked.reason)
+    return ActionOutcome(0, f"{asked.target} is enabled")
 
 
-def _disable(store: Store, deed: Deed) -> DeedResult:
-    disable_machines(store, [deed.target], by=deed.by, reason=deed.reason)
-    return DeedResult(0, f"{deed.target} is disabled")
+def _disable(store: Store, asked: ActionRequest) -> ActionOutcome:
+    disable_machines(store, [asked.target], by=asked.by, reason=asked.reason)
+    return ActionOutcome(0, f"{asked.target} is disabled")
 
 
 ACTIONS: Mapping[str, Mapping[str, _Action]] = {
@@ -149,25 +149,25 @@ ACTIONS: Mapping[str, Mapping[str, _Action]] = {
 """By the kind of the target."""
 
 
-def perform(workspace: Workspace, deed: Deed) -> DeedResult:
+def perform(workspace: Workspace, asked: ActionRequest) -> ActionOutcome:
     """Do what is asked for, and record who did it."""
-    if not deed.by:
+    if not asked.by:
         raise UsageError("write your name, which is recorded with the action")
-    return _action(deed.kind, deed.action).do(workspace.store, deed)
+    return _action(asked.kind, asked.action).do(workspace.store, asked)
 
 
-def question(workspace: Workspace, deed: Deed) -> ActionPrompt:
+def question(workspace: Workspace, asked: ActionRequest) -> ActionPrompt:
     """What to ask before an action; an error if there is no such target."""
-    action = _action(deed.kind, deed.action)
-    back, shown, choices = _about(workspace, deed)
+    action = _action(asked.kind, asked.action)
+    back, shown, choices = _about(workspace, asked)
     warning = ""
-    if deed.action == "abort":
-        others = touched_by_others(workspace.store, _target(deed), deed.by)
+    if asked.action == "abort":
+        others = touched_by_others(workspace.store, _target(asked), asked.by)
         warning = f"This stops labels of other people: {', '.join(others)}." if others else ""
     return ActionPrompt(
-        f"{deed.action.capitalize()} {shown}?",
+        f"{asked.action.capitalize()} {shown}?",
         action.says,
-        deed.action.capitalize(),
+        asked.action.capitalize(),
         back,
         warning,
         choices,
@@ -175,19 +175,19 @@ def question(workspace: Workspace, deed: Deed) -> ActionPrompt:
     )
 
 
-def _about(workspace: Workspace, deed: Deed) -> tuple[str, str, tuple[FormChoice, ...]]:
+def _about(workspace: Workspace, asked: ActionRequest) -> tuple[str, str, tuple[FormChoice, ...]]:
     """The page of the target, its name, and what there is to choose."""
-    if deed.kind == "machine":
-        machine_page(workspace, deed.target)
-        return machine_path(deed.target), f"machine {deed.target}", ()
+    if asked.kind == "machine":
+        machine_page(workspace, asked.target)
+        return machine_path(asked.target), f"machine {asked.target}", ()
     to = tuple((str(state), _TO[state]) for state in RESET_STATES)
-    if deed.kind == "job":
-        row = job_page(workspace, job_number(deed.target)).row
+    if asked.kind == "job":
+        row = job_page(workspace, job_number(asked.target)).row
         return job_path(row.id), f"job {row.id}", (FormChoice("to", "Go back to", to),)
-    page = label_page(workspace, deed.target)
-    path = label_path(deed.target)
-    if deed.action != "reset":
-        return path, f"label {deed.target}", ()
+    page = label_page(workspace, asked.target)
+    path = label_path(asked.target)
+    if asked.action != "reset":
+        return path, f"label {asked.target}", ()
     states = tuple(
         (state, f"{state.replace('_', ' ')} ({count})")
         for state, count in page.row.by_state.items()
@@ -195,7 +195,7 @@ def _about(workspace: Workspace, deed: Deed) -> tuple[str, str, tuple[FormChoice
     devices = (("", "all"), *((device, device) for device in page.by_device))
     return (
         path,
-        f"jobs of {deed.target}",
+        f"jobs of {asked.target}",
         (
             FormChoice("state", "Jobs in state", states, "error"),
             FormChoice("to", "Go back to", to),
@@ -217,10 +217,10 @@ def _action(kind: str, name: str) -> _Action:
     return action
 
 
-def _target(deed: Deed) -> ActionTarget:
-    if deed.kind == "machine":
-        return ActionTarget(machine=deed.target)
-    return ActionTarget(label=deed.target)
+def _target(asked: ActionRequest) -> ActionTarget:
+    if asked.kind == "machine":
+        return ActionTarget(machine=asked.target)
+    return ActionTarget(label=asked.target)
 
 
 def _state(text: str, field: str) -> JobState:
