@@ -125,6 +125,8 @@ class _LogCount:
 
     last: int = 0
     """Its row number."""
+    id: str | None = None
+    """Its id: another file has another row there."""
     total: int = 0
     tells: int = 0
 
@@ -135,13 +137,17 @@ class _FailedCount:
 
     last: int = 0
     """Its row number."""
+    id: str | None = None
+    """Its id: another file has another row there."""
     total: int = 0
     counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
-_failed: dict[Path, _FailedCount] = {}
-_counted: dict[Path, _LogCount] = {}
-"""By the ledger's file."""
+_File = tuple[Path, int]
+"""The path and the inode of a ledger's file."""
+
+_failed: dict[_File, _FailedCount] = {}
+_counted: dict[_File, _LogCount] = {}
 
 
 class LedgerBrowser:
@@ -212,11 +218,11 @@ class LedgerBrowser:
 
     def _trials(self) -> int:
         """The number of trials; rows that were counted before are not read again."""
-        known = _counted.get(self._ledger.path, _LogCount())
-        now = self._log_count(known)
+        file = self._file()
+        now = self._log_count(_counted.get(file, _LogCount()))
         if now is None:  # rows were deleted, or the file is another one
             now = self._log_count(_LogCount()) or _LogCount()
-        _counted[self._ledger.path] = now
+        _counted[file] = now
         return now.tells
 
     def _log_count(self, known: _LogCount) -> _LogCount | None:
@@ -225,20 +231,22 @@ class LedgerBrowser:
         (row,) = self._rows(
             f"SELECT (SELECT count(*) FROM study_log) AS total, (SELECT count(*) {newer}) AS newer,"
             f" (SELECT count(*) {newer} AND kind = 'tell') AS tells,"
-            " (SELECT coalesce(max(rowid), 0) FROM study_log) AS last",
+            " (SELECT id FROM study_log WHERE rowid = ?1) AS known,"
+            " (SELECT coalesce(max(rowid), 0) FROM study_log) AS last,"
+            " (SELECT id FROM study_log ORDER BY rowid DESC LIMIT 1) AS id",
             (known.last,),
         )
-        if known.total + row["newer"] != row["total"]:
+        if known.total + row["newer"] != row["total"] or known.id != row["known"]:
             return None
-        return _LogCount(row["last"], row["total"], known.tells + row["tells"])
+        return _LogCount(row["last"], row["id"], row["total"], known.tells + row["tells"])
 
     def failed_builds(self, limit: int = 20) -> list[FailedBuilds]:
         """Failed builds by reason, the most frequent first."""
-        known = _failed.get(self._ledger.path, _FailedCount())
-        now = self._failed_count(known)
+        file = self._file()
+        now = self._failed_count(_failed.get(file, _FailedCount()))
         if now is None:  # rows were deleted, or the file is another one
             now = self._failed_count(_FailedCount()) or _FailedCount()
-        _failed[self._ledger.path] = now
+        _failed[file] = now
         ordered = sorted(now.counts.items(), key=lambda one: (-one[1], one[0]))
         return [FailedBuilds(*what, count) for what, count in ordered[:limit]]
 
@@ -248,19 +256,25 @@ class LedgerBrowser:
         rows = self._rows(
             f"SELECT '' AS status, '' AS reason, (SELECT count(*) {newer}) AS count,"
             " (SELECT count(*) FROM builds) AS total,"
-            " (SELECT coalesce(max(rowid), 0) FROM builds) AS last UNION ALL "
-            f"SELECT status, reason, count(*), 0, 0 {newer} AND status <> 'ok' "
+            " (SELECT id FROM builds WHERE rowid = ?1) AS known,"
+            " (SELECT coalesce(max(rowid), 0) FROM builds) AS last,"
+            " (SELECT id FROM builds ORDER BY rowid DESC LIMIT 1) AS id UNION ALL "
+            f"SELECT status, reason, count(*), 0, '', 0, '' {newer} AND status <> 'ok' "
             "GROUP BY status, reason",
             (known.last,),
         )
         whole, *groups = rows
-        if known.total + whole["count"] != whole["total"]:
+        if known.total + whole["count"] != whole["total"] or known.id != whole["known"]:
             return None
         counts = dict(known.counts)
         for row in groups:
             what = row["status"], row["reason"]
             counts[what] = counts.get(what, 0) + row["count"]
-        return _FailedCount(whole["last"], whole["total"], counts)
+        return _FailedCount(whole["last"], whole["id"], whole["total"], counts)
+
+    def _file(self) -> _File:
+        path = self._ledger.path
+        return path, path.stat().st_ino if path.exists() else 0
 
     def _rows(self, query: str, values: Any = ()) -> list[dict[str, Any]]:
         return self._ledger.rows_of(query, values)

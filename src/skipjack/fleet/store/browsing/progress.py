@@ -53,7 +53,7 @@ class Throughput:
     """How fast jobs end now, and when the last one is expected to."""
 
     window_s: float
-    """The time that was looked at: until now."""
+    """The time that was looked at, which begins with a minute: until now."""
     finished: int
     """Jobs that were evaluated, failed or found inapplicable in this time."""
     trials: int
@@ -132,17 +132,18 @@ class StateHistory:
         self, connection: Connection, ended: Mapping[int, int], now: float
     ) -> Throughput:
         """The pace in the shortest window in which enough jobs ended."""
-        window, finished = _WINDOWS_S[0], 0
+        since, finished = now, 0
         for window in _WINDOWS_S:
-            finished = sum(n for minute, n in ended.items() if minute >= now - window - _MINUTE_S)
+            since = _beginning(now, window)
+            finished = sum(n for minute, n in ended.items() if minute >= since)
             if finished >= _ENOUGH:
                 break
         # What is younger than the window did all of it since it was made.
-        pace_s = max(1.0, min(window, now - self._first))
+        pace_s = max(1.0, now - max(since, self._first))
         return Throughput(
             pace_s,
             finished,
-            _trials_since(connection, now - window, self._label),
+            _trials_since(connection, since, self._label),
             _open(connection, self._label),
             now,
         )
@@ -157,29 +158,36 @@ class StateHistory:
         return next((w for w in _WIDTHS_S if 2 * span / w <= _MOST_PERIODS), _WIDTHS_S[-1])
 
     def _read(self, connection: Connection, now: float) -> tuple[Counter[Change], Counter[int]]:
-        """Add what has settled since the last time; returns what is newer."""
+        """Add what has settled since the last time; returns what is newer.
+
+        A transaction may fail and be repeated, so nothing changes before the last query.
+        """
+        settled, settled_ended = self._settled.copy(), self._ended.copy()
         recent: Counter[Change] = Counter()
         ended: Counter[int] = Counter()
+        events, jobs = self._events, self._jobs
         for ids, at, read in (
             (_event.id, _event.at, self._changes),
             (_job.id, _job.created, self._created),
         ):
-            last = self._events if ids is _event.id else self._jobs
+            last = events if ids is _event.id else jobs
             unsettled = select(func.min(ids)).where(ids > last, at >= now - _SETTLED_S)
             newest = select(func.max(ids))
             first_new = connection.execute(unsettled).scalar()
             end = connection.execute(newest).scalar() or last
             settled_to = end if first_new is None else first_new - 1
-            self._settled += read(connection, last, settled_to)
+            settled += read(connection, last, settled_to)
             if first_new is not None:
                 recent += read(connection, settled_to, end)
             if ids is _event.id:
-                self._ended += self._endings(connection, last, settled_to, now)
+                settled_ended += self._endings(connection, last, settled_to, now)
                 if first_new is not None:
                     ended += self._endings(connection, settled_to, end, now)
-                self._events = settled_to
+                events = settled_to
             else:
-                self._jobs = settled_to
+                jobs = settled_to
+        self._settled, self._ended = settled, settled_ended
+        self._events, self._jobs = events, jobs
         return recent, ended
 
     def _endings(self, connection: Connection, after: int, until: int, now: float) -> Counter[int]:
@@ -190,7 +198,7 @@ class StateHistory:
         query = select(minute, func.count()).where(
             _event.id > after,
             _event.id <= until,
-            _event.at >= now - _WINDOWS_S[-1],
+            _event.at >= _beginning(now, _WINDOWS_S[-1]),
             _event.after.in_([str(state) for state in JobState if state.over]),
         )
         if self._label is not None:
@@ -199,7 +207,8 @@ class StateHistory:
         return Counter({int(at) * _MINUTE_S: count for at, count in rows})
 
     def _forget_ended(self, now: float) -> None:
-        for minute in [one for one in self._ended if one < now - _WINDOWS_S[-1] - _MINUTE_S]:
+        since = _beginning(now, _WINDOWS_S[-1])
+        for minute in [one for one in self._ended if one < since]:
             del self._ended[minute]
 
     def _changes(self, connection: Connection, after: int, until: int) -> Counter[Change]:
@@ -242,6 +251,11 @@ class StateHistory:
             for (start, before, after), count in self._settled.items():
                 merged[start // wider * wider, before, after] += count
             self._settled, self._width = merged, wider
+
+
+def _beginning(now: float, window: float) -> float:
+    """The start of the minute in which a window begins: endings are counted by the minute."""
+    return (now - window) // _MINUTE_S * _MINUTE_S
 
 
 def _counted(connection: Connection, query: Executable, width: int) -> Counter[Change]:
