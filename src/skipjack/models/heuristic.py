@@ -25,7 +25,7 @@ from skipjack.models.features import (
     problem_feature_names,
     problem_features,
 )
-from skipjack.models.files import read_model, write_model
+from skipjack.models.files import model_identity, read_model, write_model
 from skipjack.models.ranker import device_key
 from skipjack.models.symmetric import SymmetricTrees
 from skipjack.models.trees import Floats
@@ -181,22 +181,18 @@ class ConfigHeuristic:
 
     @classmethod
     def read(cls, data: bytes, where: str) -> ConfigHeuristic:
-        """A heuristic from the bytes of a file; `MalformedError` if it is none of this version."""
+        """A heuristic from the bytes of a file.
+
+        Raises `MalformedError` if the file is damaged or has another format version.
+        """
         about, arrays = read_model(data, where)
-        known = about.get("format"), about.get("features")
-        if known != (HEURISTIC_FORMAT, FEATURES_VERSION):
-            raise MalformedError(
-                f"{where} is not a heuristic of this version of Skipjack (format {known[0]}, "
-                f"features {known[1]}); make it anew with skipjack learn heuristic"
-            )
+        group, of, card = model_identity(about, where, "heuristic", HEURISTIC_FORMAT)
         try:
             members = tuple(
                 PortfolioMember(str(solver), Config.from_key(key), _place(place))
                 for solver, key, place in about["members"]
             )
             kinds = frozenset(tuple(map(str, kind)) for kind in about["kinds"])
-            said = str(about["group"]), str(about["device"])
-            card = dict(about["card"])
             low, high = (arrays[name].astype(np.float32) for name in ("low", "high"))
             calibration = arrays["calibration"].astype(np.float64).reshape(-1, 2)
         except (KeyError, TypeError, ValueError) as error:
@@ -204,7 +200,7 @@ class ConfigHeuristic:
         trees = SymmetricTrees.of(arrays, where, len(low))
         if low.shape != high.shape or trees.base.size != len(members):
             raise MalformedError(f"{where} is damaged: its arrays do not fit each other")
-        return cls(*said, members, trees, kinds, low, high, calibration, card)
+        return cls(group, of, members, trees, kinds, low, high, calibration, card)
 
 
 def _place(value: object) -> int | None:

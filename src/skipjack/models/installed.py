@@ -24,7 +24,10 @@ def model_file(directory: Path, what: str, group: str, device: str) -> Path:
 def installed_heuristic(
     problem: Problem, device: Device, directories: Sequence[Path]
 ) -> ConfigHeuristic | None:
-    """The heuristic for a problem in the first directory that has one; `MalformedError`."""
+    """The heuristic for a problem in the first directory that has one.
+
+    Raises `MalformedError` if the file is damaged.
+    """
     found = _installed(HEURISTIC_FILE, problem, device, directories)
     return None if found is None else _heuristic(*found)
 
@@ -32,7 +35,10 @@ def installed_heuristic(
 def installed_ranker(
     problem: Problem, device: Device, directories: Sequence[Path]
 ) -> Ranker | None:
-    """The ranker for a problem in the first directory that has one; `MalformedError`."""
+    """The ranker for a problem in the first directory that has one.
+
+    Raises `MalformedError` if the file is damaged.
+    """
     found = _installed(RANKER_FILE, problem, device, directories)
     return None if found is None else _ranker(*found)
 

@@ -16,7 +16,7 @@ from skipjack.errors import MalformedError
 from skipjack.models.boosting import probabilities
 from skipjack.models.candidates import CandidateFeatures, Rows, arranged
 from skipjack.models.features import FEATURES_VERSION, operation_group
-from skipjack.models.files import read_model, write_model
+from skipjack.models.files import model_identity, read_model, write_model
 from skipjack.models.trees import Doubles, TreeEnsemble
 
 RANKER_FORMAT = "skipjack-ranker-1"
@@ -87,28 +87,24 @@ class Ranker:
 
     @classmethod
     def read(cls, data: bytes, where: str) -> Ranker:
-        """A ranker from the bytes of a file; `MalformedError` if it is none of this version."""
+        """A ranker from the bytes of a file.
+
+        Raises `MalformedError` if the file is damaged or has another format version.
+        """
         about, arrays = read_model(data, where)
-        known = about.get("format"), about.get("features")
-        if known != (RANKER_FORMAT, FEATURES_VERSION):
-            raise MalformedError(
-                f"{where} is not a ranker of this version of Skipjack (format {known[0]}, features "
-                f"{known[1]}); make it anew with skipjack learn ranker"
-            )
+        group, of, card = model_identity(about, where, "ranker", RANKER_FORMAT)
         validity = None
         if any(name.startswith("validity.") for name in arrays):
             validity = TreeEnsemble.of(arrays, where, "validity.")
         try:
             names = tuple(map(str, about["names"]))
-            said = str(about["group"]), str(about["device"])
-            card = dict(about["card"])
         except (KeyError, TypeError, ValueError) as error:
             raise MalformedError(f"{where} is damaged: {error}") from None
         times = TreeEnsemble.of(arrays, where, "times.")
         for trees in (times, validity):
             if trees is not None and trees.features.max() >= len(names):
                 raise MalformedError(f"{where} is damaged: its trees compare unknown features")
-        return cls(*said, names, times, validity, card)
+        return cls(group, of, names, times, validity, card)
 
 
 def solver_features(solvers: Sequence[str]) -> tuple[str, ...]:

@@ -40,6 +40,10 @@ MODEL_FILE = "cost_model.npz"
 _FILES = {Preset.FULL: MODEL_FILE, Preset.LOOPTUNE: "looptune_model.npz"}
 FORMAT = "skipjack-cost-trees"
 _ARRAYS = ("roots", "features", "thresholds", "below", "above", "values")
+_DAMAGE = (
+    *(OSError, KeyError, ValueError, TypeError, EOFError, BadZipFile, zlib.error),
+    *(RuntimeError, NotImplementedError),  # headers of an encrypted file, or of a newer zip
+)
 _LOG2 = log(2.0)
 _DIGITS = 6
 """Decimal places of estimates."""
@@ -101,7 +105,7 @@ def read_model(data: bytes, where: str) -> TreeCostModel:
         known = (about["format"], about["features"])
         trees = TreeEnsemble(**{name: found[name] for name in _ARRAYS}, depth=int(about["depth"]))
         model = TreeCostModel(trees, about["card"])
-    except (OSError, KeyError, ValueError, TypeError, EOFError, BadZipFile, zlib.error) as error:
+    except _DAMAGE as error:
         raise MalformedError(f"{where} is not a cost model of this version: {error}") from None
     if known != (FORMAT, MODEL_FEATURES):
         raise MalformedError(
