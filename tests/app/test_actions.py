@@ -59,6 +59,7 @@ def test_single_jobs_can_be_reset(store: Store) -> None:
     first, second = store.jobs.find()
     one = ResetRequest("resnet", JobState.NEW, JobState.NEW, jobs=[second.id])
     assert reset_jobs(store, one, by="ben").reset == 1
+    assert f"job {one.jobs[0]}" in recorded_actions(store)[0].reason
     assert not store.jobs.history(first.id)
 
 

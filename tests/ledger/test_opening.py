@@ -2,6 +2,7 @@
 
 import logging
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -122,6 +123,19 @@ def test_a_damaged_file_is_set_aside_and_the_next_run_starts_anew(
     assert aside.read_bytes() == damaged
     with Ledger.open(tmp_path) as ledger:
         assert ledger.summary().studies == 0
+
+
+@pytest.mark.parametrize("damage", [garbage, truncated, a_page_lost, the_schema_lost])
+def test_a_reader_leaves_a_damaged_file_where_it_is(
+    tmp_path: Path, study: Study, damage: Callable[[bytes], bytes]
+) -> None:
+    path = filled(tmp_path, study)
+    damaged = damage(path.read_bytes())
+    path.write_bytes(damaged)
+    with pytest.raises(CorruptFileError, match="it was not changed"):
+        Ledger.read(tmp_path).close()
+    assert path.read_bytes() == damaged
+    assert not list(tmp_path.glob("*corrupt*"))
 
 
 def test_the_journal_of_a_damaged_file_goes_with_it(tmp_path: Path) -> None:

@@ -187,3 +187,22 @@ def query(port: int, expression: str) -> list[Any]:
     assert found["status"] == "success", found
     result: list[Any] = found["data"]["result"]
     return result
+
+
+def test_a_database_that_is_none_is_refused_at_the_start(tmp_path: Path) -> None:
+    said = refusal(tmp_path, "--port", "0", SKIPJACK_DB="/tmp/not-a-url")
+    assert "SKIPJACK_DB is not the URL of a database" in said
+    garbage = tmp_path / "garbage.sqlite"
+    garbage.write_bytes(b"garbage" * 1000)
+    said = refusal(tmp_path, "--port", "0", SKIPJACK_DB=f"sqlite:///{garbage}")
+    assert str(garbage) in said
+
+
+def test_a_token_that_others_can_read_is_warned_of(filled: Path, tmp_path: Path) -> None:
+    token = tmp_path / "web.token"
+    token.write_text(TOKEN)
+    token.chmod(0o644)
+    with started(filled, "--token-file", str(token)) as (process, _):
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate()
+    assert "other users of this machine can read" in err

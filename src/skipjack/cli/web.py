@@ -58,6 +58,8 @@ def web(
 
     options = WebOptions(host, port, read_token(token_file), tuple(name or ()), tls_cert, tls_key)
     check_options(options)
+    if token_file is not None and token_file.stat().st_mode & 0o077:
+        warn(f"other users of this machine can read {token_file}; chmod 600 {token_file} ends that")
     if not options.is_local and tls_cert is None:
         warn(
             "the token travels unencrypted; use --tls-cert and --tls-key, or a reverse proxy with "

@@ -52,11 +52,11 @@ _LARGEST_QUICK_CHECK_BYTES = 8 * 2**20
 log = logging.getLogger(__name__)
 
 
-def open_connection(directory: Path) -> sqlite3.Connection:
+def open_connection(directory: Path, *, to_read: bool = False) -> sqlite3.Connection:
     """A connection to the ledger in `directory`, with its tables up to date.
 
     One process opens at a time: two that create, migrate or quarantine it at the same time would
-    interfere.
+    interfere. With `to_read` a damaged file stays where it is.
     """
     path = ensure_directory(directory) / FILE_NAME
     with _lock(path):
@@ -67,7 +67,7 @@ def open_connection(directory: Path) -> sqlite3.Connection:
         except BaseException as error:
             with closing(connection):
                 if is_damage(error):
-                    raise _quarantine(path, error) from error
+                    raise (_kept if to_read else _quarantine)(path, error) from error
                 if isinstance(error, sqlite3.Error):
                     raise storage_error(error, path) from error
                 raise
@@ -75,10 +75,13 @@ def open_connection(directory: Path) -> sqlite3.Connection:
 
 
 def open_to_read(directory: Path) -> sqlite3.Connection:
-    """A connection for a reader, which also works if the directory is read-only."""
+    """A connection for a reader, which also works if the directory is read-only.
+
+    A reader never renames a damaged file: that is left to programs that write.
+    """
     path = directory / FILE_NAME
     if not path.is_file() or can_create_in(directory):
-        return open_connection(directory)
+        return open_connection(directory, to_read=True)
     connection = connect(path, uri=read_only_uri(path))
     try:
         if (version := read_version(connection, path)) != len(MIGRATIONS):
@@ -90,8 +93,7 @@ def open_to_read(directory: Path) -> sqlite3.Connection:
     except BaseException as error:
         connection.close()
         if is_damage(error):
-            said = f"the ledger {path} is damaged ({describe_damage(error)}); it was not changed"
-            raise CorruptFileError(said) from error
+            raise _kept(path, error) from error
         if isinstance(error, sqlite3.Error):
             raise storage_error(error, path) from error
         raise
@@ -127,6 +129,14 @@ def retire_damaged(connection: sqlite3.Connection, path: Path, error: Exception)
         if _is_sound(path):
             return StorageError(f"{path} could not be read: {error}; run the command again")
         return _quarantine(path, error)
+
+
+def _kept(path: Path, error: BaseException) -> CorruptFileError:
+    """The error of a reader, which leaves a damaged file as it is."""
+    return CorruptFileError(
+        f"the ledger {path} is damaged ({describe_damage(error)}); it was not changed: restore it "
+        "from a copy, or tune something, which puts it aside and starts a new one"
+    )
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
@@ -193,8 +203,11 @@ T = TypeVar("T")
 class LedgerFile:
     """The file of a `Ledger`, open for one thread."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, clock: Clock) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, clock: Clock, *, to_read: bool = False
+    ) -> None:
         self._connection = connection
+        self._to_read = to_read
         self._clock = clock
         self._skipped: set[tuple[str, str]] = set()
         self._written: set[str] = set()
@@ -211,7 +224,7 @@ class LedgerFile:
     @classmethod
     def read(cls, directory: Path) -> Self:
         """Open the ledger for reading; the directory may be read-only."""
-        return cls(open_to_read(directory), directory / FILE_NAME, utc_now)
+        return cls(open_to_read(directory), directory / FILE_NAME, utc_now, to_read=True)
 
     @classmethod
     def in_memory(cls, *, clock: Clock = utc_now) -> Self:
@@ -318,5 +331,7 @@ class LedgerFile:
             raise StorageError(f"{self.path} cannot hold a number of a record: {error}") from None
         except (sqlite3.Error, UnicodeDecodeError) as error:
             if isinstance(error, UnicodeDecodeError) or is_damage(error):
+                if self._to_read:
+                    raise _kept(self.path, error) from error
                 raise retire_damaged(self._connection, self.path, error) from error
             raise storage_error(error, self.path) from error

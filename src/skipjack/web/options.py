@@ -1,4 +1,4 @@
-"""Where the server listens, and what it asks of those who come."""
+"""Options of ``skipjack web``, and their checks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class WebOptions:
     port: int = DEFAULT_PORT
     """0 lets the system choose."""
     token: str = ""
-    """Whoever knows it may read and act; empty: all who reach the server may read."""
+    """Anyone with the token may read and act; empty: anyone who can reach the server may read."""
     names: tuple[str, ...] = ()
     """Further names by which browsers reach the server, such as that of a reverse proxy."""
     tls_cert: Path | None = None
@@ -53,7 +53,7 @@ def is_loopback(host: str) -> bool:
 def check_options(options: WebOptions) -> None:
     """Raise `UsageError` if the server must not or cannot be started with these."""
     if not 0 <= options.port <= 65535:
-        raise UsageError(f"port {options.port} is out of range (1 to 65535)")
+        raise UsageError(f"port {options.port} is out of range (0 to 65535)")
     if not options.is_local and not options.token:
         raise UsageError(
             f"{options.host} can be reached by other machines; give a token with --token-file or "

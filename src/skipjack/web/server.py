@@ -6,11 +6,12 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from skipjack.app.views import Workspace, WorkspacePlaces
-from skipjack.errors import SkipjackError, StorageError, UsageError
-from skipjack.settings import Settings
+from skipjack.errors import SkipjackError, StorageError, StoreUnavailableError, UsageError
+from skipjack.settings import DB, Settings
 from skipjack.web.options import WebOptions, check_options
 
 _BACKLOG = 128
@@ -40,6 +41,7 @@ def serve(
 
     from skipjack.web.application import create_app
 
+    _check_database(settings, places)
     app = create_app(options, lambda: Workspace(settings, places))
     _check_certificate(options)
     listening = _listen(options)
@@ -66,6 +68,13 @@ def serve(
         pass  # uvicorn has ended and raises the signal again
     finally:
         listening.close()
+
+
+def _check_database(settings: Settings, places: WorkspacePlaces) -> None:
+    """Refuse a database that was named and is none; one that does not answer may come back."""
+    if DB.text():
+        with suppress(StoreUnavailableError), Workspace(settings, places) as workspace:
+            _ = workspace.store
 
 
 def _listen(options: WebOptions) -> socket.socket:

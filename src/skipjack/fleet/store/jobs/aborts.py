@@ -32,6 +32,7 @@ from skipjack.fleet.store.jobs.problems import digest_of, ids_of
 from skipjack.fleet.store.jobs.transitions import JobRow
 from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.sql.statements import among_thousands, chunks
+from skipjack.reading import numbered
 
 _GOING = [str(state) for state in JobState if state.going]
 
@@ -111,6 +112,10 @@ def resume(
     return count
 
 
+_NAMED_JOBS = 5
+"""Up to so many jobs are named in the record of a reset."""
+
+
 def _why(deed: str, reason: str) -> str:
     return f"{deed}: {reason}" if reason else deed
 
@@ -152,6 +157,10 @@ def reset(
             legal.append(row)
     count = _all(connection, legal, event)
     said = f"{state} to {to}" + (f" on {device}" if device else "")
+    if jobs is not None and len(jobs) <= _NAMED_JOBS:
+        said += f", job {', '.join(map(str, sorted(jobs)))}"
+    if reasons:
+        said += f"; {numbered(reasons.total(), 'job')} left unchanged"
     actions.note(connection, by, "reset", "label", label, jobs=count, reason=said)
     return ResetCount(count, reasons.total(), tuple(sorted(reasons)))
 
