@@ -1,6 +1,7 @@
 """Numbers of jobs over time, and the pace: what pages read from the history of jobs."""
 
 import sqlite3
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from sqlalchemy import Connection, event, insert, update
 from sqlalchemy.exc import OperationalError
 
 from skipjack.fleet.store import Store
+from skipjack.fleet.store.browsing.progress import Throughput
 from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.sql import clock
 
@@ -62,3 +64,11 @@ def test_the_pace_is_that_of_the_window_in_which_endings_are_counted(store: Stor
     add_endings(store, job, *(now - each for each in range(2000)))
     found = store.browsing.throughput()
     assert found.jobs_per_hour == pytest.approx(3600.0, rel=0.005)
+
+
+def test_where_nobody_works_no_end_is_expected() -> None:
+    going = Throughput(900.0, finished=3, trials=9, open=6, at=1e9)
+    assert going.seconds_left == 1800.0
+    stalled = replace(going, stalled=True)
+    assert stalled.seconds_left is None and stalled.ends_at is None
+    assert replace(stalled, open=0).seconds_left == 0.0

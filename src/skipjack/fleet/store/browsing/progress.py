@@ -62,6 +62,8 @@ class Throughput:
     """Jobs that wait or are in work."""
     at: float
     """Now, in seconds since 1970."""
+    stalled: bool = False
+    """Whether nothing is in work, and nothing ended for minutes: nobody works."""
 
     @property
     def jobs_per_hour(self) -> float:
@@ -73,9 +75,11 @@ class Throughput:
 
     @property
     def seconds_left(self) -> float | None:
-        """Expected time until no job is open; None if none ended recently."""
+        """Expected time until no job is open; None if none ended recently or nobody works."""
         if not self.open:
             return 0.0
+        if self.stalled:
+            return None
         return self.open * self.window_s / self.finished if self.finished else None
 
     @property
@@ -146,6 +150,7 @@ class StateHistory:
             _trials_since(connection, since, self._label),
             _open(connection, self._label),
             now,
+            now - max(ended, default=0.0) > _STALLED_S and not _working(connection, self._label),
         )
 
     def _first_width(self, connection: Connection, now: float) -> int:
@@ -299,6 +304,20 @@ def _trials_since(connection: Connection, since: float, label: int | None) -> in
     if label is not None:
         query = query.join(tables.jobs, _job.id == done.job).where(_job.label == label)
     return int(connection.execute(query).scalar() or 0)
+
+
+_STALLED_S = 180.0
+"""After so long without an end, runs that are alive have at least a job in work."""
+
+
+def _working(connection: Connection, label: int | None) -> bool:
+    """Whether a job is being built or evaluated."""
+    job = tables.jobs.c
+    states = [str(JobState.BUILDING), str(JobState.EVALUATING)]
+    query = select(job.id).where(job.state.in_(states)).limit(1)
+    if label is not None:
+        query = query.where(job.label == label)
+    return connection.execute(query).first() is not None
 
 
 def _open(connection: Connection, label: int | None) -> int:
