@@ -1,7 +1,6 @@
 """Numbers of jobs over time, and the pace: what pages read from the history of jobs."""
 
 import sqlite3
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ from sqlalchemy import Connection, event, insert, update
 from sqlalchemy.exc import OperationalError
 
 from skipjack.fleet.store import Store
-from skipjack.fleet.store.browsing.progress import Throughput
 from skipjack.fleet.store.schema import tables
 from skipjack.fleet.store.sql import clock
 
@@ -66,9 +64,15 @@ def test_the_pace_is_that_of_the_window_in_which_endings_are_counted(store: Stor
     assert found.jobs_per_hour == pytest.approx(3600.0, rel=0.005)
 
 
-def test_where_nobody_works_no_end_is_expected() -> None:
-    going = Throughput(900.0, finished=3, trials=9, open=6, at=1e9)
-    assert going.seconds_left == 1800.0
-    stalled = replace(going, stalled=True)
-    assert stalled.seconds_left is None and stalled.ends_at is None
-    assert replace(stalled, open=0).seconds_left == 0.0
+def test_where_nobody_works_no_end_is_expected(store: Store) -> None:
+    job, *_ = load(store, 3)
+    make_older(store, 60 * MINUTE_S)
+    with store.database.engine.connect() as on:
+        now = clock.read(on)
+    add_endings(store, job, *(now - 600.0 - each for each in range(50)))
+    found = store.browsing.throughput()
+    assert found.open and found.finished
+    assert found.stalled and found.seconds_left is None and found.ends_at is None
+    add_endings(store, job, now - 1.0)
+    again = store.browsing.throughput()
+    assert not again.stalled and again.seconds_left
