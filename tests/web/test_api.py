@@ -19,7 +19,7 @@ from web_rig import HOSTILE_KEY, KEY, MARKUP, PROGRAM, RUN, TOKEN, fill, running
 
 from skipjack.app.views import JOB_COLUMNS
 from skipjack.web import WebOptions, create_app
-from skipjack.web.api import openapi
+from skipjack.web.api import openapi, routes
 
 CHECKS = [
     not_a_server_error,
@@ -125,6 +125,17 @@ def test_a_search_has_a_curve(client: TestClient) -> None:
     assert len(curve["x"]) == len(points["values"]) == len(best["values"]) > 1
     known = [one for one in best["values"] if one is not None]
     assert known == sorted(known, reverse=True)
+
+
+def test_a_curve_without_news_is_not_read(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = client.get("/api/v1/problem", params={"problem": KEY}).json()["record"]
+    asked = {"problem": KEY, "search": record["searches"][0]["id"]}
+    tag = client.get("/api/v1/curves/search", params=asked).headers["etag"]
+    monkeypatch.setattr(routes, "search_curve", None)
+    again = client.get("/api/v1/curves/search", params=asked, headers={"If-None-Match": tag})
+    assert again.status_code == 304 and not again.content
 
 
 def test_texts_are_as_they_are(client: TestClient) -> None:

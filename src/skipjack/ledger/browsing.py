@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skipjack.errors import UsageError
+from skipjack.ledger.studies import TOLD_MARK
 
 if TYPE_CHECKING:
     from skipjack.ledger.ledger import Ledger
@@ -193,6 +194,11 @@ class LedgerBrowser:
     def studies(self, problem: str) -> list[LedgerStudy]:
         """The studies of a problem, the newest first."""
         return [LedgerStudy(**row) for row in self._rows(_STUDIES, (problem,))]
+
+    def trials_mark(self, study: str) -> str:
+        """A text that changes with the trials of a study."""
+        found = self._rows(TOLD_MARK, {"study": study})[0]
+        return f"{found['count']}-{found['last']}"
 
     def command_runs(self, prefix: str) -> list[CommandRuns]:
         """The workloads whose keys begin with a word and a colon, the last run first."""

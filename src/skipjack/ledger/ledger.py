@@ -110,6 +110,29 @@ class Ledger(LedgerFile):
         found = self._select(studies.LOG_IN_ORDER, (study_id,))
         return self._readable("study_log", found, rows.log_entry)
 
+    def last_trials(self, study_id: str, limit: int) -> list[tuple[int, LogEntry]]:
+        """The last trials of the current epoch, each with its number from 1, in order.
+
+        The best of all earlier ones is before them.
+        """
+        study: dict[str, object] = {"study": study_id}
+        found = self._select(studies.LAST_TOLD, {**study, "limit": limit})[::-1]
+        if not found:
+            return []
+        total = self._select(studies.TOLD_MARK, study)[0]["count"]
+        numbered = [
+            {**row, "number": number} for number, row in enumerate(found, total - len(found) + 1)
+        ]
+        if total > len(found):
+            first = {**study, "seq": found[0]["seq"], "id": found[0]["id"]}
+            for row in self._select(studies.BEST_TOLD_BEFORE, first):
+                place = {**study, "seq": row["seq"], "id": row["id"]}
+                number = self._select(studies.TOLD_UNTIL, place)[0]["count"]
+                numbered.insert(0, {**row, "number": number})
+        return self._readable(
+            "study_log", numbered, lambda row: (row["number"], rows.log_entry(row))
+        )
+
     def trials(self, study_id: str) -> list[Trial]:
         """The trials that the searcher was told in the current epoch, in order."""
         return [entry.trial for entry in self.log(study_id) if entry.trial is not None]

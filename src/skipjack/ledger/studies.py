@@ -32,6 +32,19 @@ LOG_IN_ORDER = """
 """
 """The current epoch of one study. Logs of one study from several ledgers interleave by `seq`."""
 
+_TOLD = """
+    FROM study_log AS log JOIN current_epochs AS now
+    ON (log.study, log.solver_version, log.epoch) = (now.study, now.solver_version, now.number)
+    WHERE log.study = :study AND log.kind = 'tell'
+"""
+TOLD_MARK = f"SELECT count(*) AS count, max(log.rowid) AS last {_TOLD}"
+LAST_TOLD = f"SELECT log.* {_TOLD} ORDER BY log.seq DESC, log.id DESC LIMIT :limit"
+BEST_TOLD_BEFORE = f"""
+    SELECT log.* {_TOLD} AND log.value IS NOT NULL AND (log.seq, log.id) < (:seq, :id)
+    ORDER BY log.value, log.seq, log.id LIMIT 1
+"""
+TOLD_UNTIL = f"SELECT count(*) AS count {_TOLD} AND (log.seq, log.id) <= (:seq, :id)"
+
 _COUNT = """(
         SELECT count(*) FROM study_log AS log WHERE log.study = studies.id
         AND log.solver_version = now.solver_version AND log.epoch = now.number

@@ -27,6 +27,7 @@ from skipjack.app.views import (
     problem_page,
     problem_table,
     search_page,
+    searches,
 )
 from skipjack.app.views.sensors import LiveSensors
 from skipjack.errors import UsageError
@@ -251,6 +252,15 @@ def test_a_search_of_a_job_has_its_trials_in_order(workspace: Workspace) -> None
     for wrong in ("1.other", "99.x", "other"):
         with pytest.raises(UsageError, match=r"no search|no ledger"):
             search_page(workspace, KEY, wrong)
+
+
+def test_a_long_search_keeps_its_last_trials_and_the_best(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searches, "MOST_TRIALS", 1)
+    page = search_page(workspace, KEY, f"1.{STUDY}")
+    assert [(one.number, one.value) for one in page.trials] == [(2, 1234.5), (3, None)]
+    assert page.summary.trials == 3 and page.best is not None and page.best.number == 2
 
 
 def test_samples_of_jobs_are_distributed(workspace: Workspace) -> None:

@@ -26,6 +26,7 @@ from skipjack.app.views import (
     program_page,
     programs_page,
     search_page,
+    searches,
     sweep_page,
     sweep_table,
     training_page,
@@ -109,6 +110,17 @@ def test_a_search_knows_which_parameter_matters(tuned: Workspace) -> None:
     assert [axis.place(page.trials[0].config) for axis in page.axes] == [0, 0]
     with pytest.raises(UsageError, match="has no search 'other'"):
         search_page(tuned, KEY, "other")
+
+
+def test_a_long_search_keeps_its_last_trials_and_the_best(
+    tuned: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (search,) = problem_page(tuned, KEY).searches
+    whole = search_page(tuned, KEY, search.id).trials
+    monkeypatch.setattr(searches, "MOST_TRIALS", 1)
+    assert list(search_page(tuned, KEY, search.id).trials) == [whole[3], whole[5]]
+    monkeypatch.setattr(searches, "MOST_TRIALS", 3)
+    assert list(search_page(tuned, KEY, search.id).trials)[-3:] == list(whole[3:])
 
 
 def test_samples_name_ties_and_noise(tuned: Workspace) -> None:

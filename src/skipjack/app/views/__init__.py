@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     )
     from skipjack.app.views.samples import ConfigSamples, config_samples
     from skipjack.app.views.searches import (
+        MOST_TRIALS,
         DecisionSummary,
         KnownEntry,
         LookupLadder,
@@ -96,6 +97,8 @@ if TYPE_CHECKING:
         lookup_ladder,
         problem_page,
         search_page,
+        search_trials,
+        trials_mark,
     )
     from skipjack.app.views.sweeps import (
         POINT_COLUMNS,
@@ -155,6 +158,7 @@ __all__ = [
     "MACHINE_COLUMNS",
     "MISS_COLUMNS",
     "MOST_ROWS",
+    "MOST_TRIALS",
     "OPERATION_COLUMNS",
     "POINT_COLUMNS",
     "PROBLEM_COLUMNS",
@@ -253,6 +257,7 @@ __all__ = [
     "programs_page",
     "search_page",
     "search_path",
+    "search_trials",
     "seconds_of",
     "stopped_architectures",
     "sweep_page",
@@ -263,6 +268,7 @@ __all__ = [
     "training_page",
     "training_path",
     "training_table",
+    "trials_mark",
 ]
 
 __getattr__, __dir__ = lazy(
@@ -294,8 +300,9 @@ __getattr__, __dir__ = lazy(
         ),
         "samples": "ConfigSamples config_samples",
         "searches": (
-            "DecisionSummary KnownEntry LookupLadder LookupStep ProblemPage ProblemSearch "
-            "SearchPage TrialRow lookup_ladder problem_page search_page"
+            "MOST_TRIALS DecisionSummary KnownEntry LookupLadder LookupStep ProblemPage "
+            "ProblemSearch SearchPage TrialRow lookup_ladder problem_page search_page "
+            "search_trials trials_mark"
         ),
         "sweeps": (
             "POINT_COLUMNS SWEEP_COLUMNS HeatMapView LoadStep LoadView SweepFailures "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from skipjack.app.views.fleet_pages import seconds_of
 from skipjack.app.views.jobs import job_number
@@ -20,8 +20,8 @@ from skipjack.ledger import (
 )
 from skipjack.sweep.results import ParameterAxis, ParameterEffect, axes_of, effects_of
 
-_MOST_TRIALS = 20_000
-"""Trials of a search on its page."""
+MOST_TRIALS = 20_000
+"""Trials of a search that are read: the last ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +205,7 @@ class SearchPage:
 
     summary: ProblemSearch
     trials: Sequence[TrialRow]
+    """The last ones, after the best of the earlier ones."""
     axes: Sequence[ParameterAxis]
     """The parameters, with the places of their values: for parallel coordinates."""
     effects: Sequence[ParameterEffect]
@@ -219,60 +220,73 @@ class SearchPage:
 
 def search_page(workspace: Workspace, key: str, search: str) -> SearchPage:
     """A search of a problem, by its id; `UnknownNameError` if there is none."""
-    job, _, study = search.rpartition(".")
-    if job:
-        summary, trials = _stored_trials(workspace, job, study)
-    else:
-        summary, trials = _ledger_trials(workspace, key, study)
-    if summary is None or summary.problem != key:
-        raise UnknownNameError(f"problem {key} has no search {search!r}")
+    summary, trials = search_trials(workspace, key, search)
     points = [one.config for one in trials]
     values = [one.value for one in trials]
     axes = axes_of(points)
     return SearchPage(summary, trials, axes, effects_of(axes, points, values))
 
 
+def search_trials(
+    workspace: Workspace, key: str, search: str
+) -> tuple[ProblemSearch, list[TrialRow]]:
+    """A search and its last trials, after the best of the earlier ones."""
+    job, _, study = search.rpartition(".")
+    if job:
+        found, rows = _stored_trials(workspace, job_number(job), study)
+    else:
+        found, rows = _ledger_trials(workspace, key, study)
+    summary = next((one for one in found if one.problem == key), None)
+    if summary is None:
+        raise UnknownNameError(f"problem {key} has no search {search!r}")
+    best: float | None = None
+    for place, one in enumerate(rows):
+        if one.value is not None and (best is None or one.value < best):
+            best = one.value
+        rows[place] = replace(one, best=best)
+    return summary, rows
+
+
+def trials_mark(workspace: Workspace, search: str) -> str:
+    """A text that changes with the trials of a search; read without them."""
+    job, _, study = search.rpartition(".")
+    if job:
+        return workspace.store.browsing.trials_mark(job_number(job), study)
+    return LedgerBrowser(workspace.ledger).trials_mark(study)
+
+
 def _stored_trials(
-    workspace: Workspace, job: str, study: str
-) -> tuple[ProblemSearch | None, list[TrialRow]]:
-    number = job_number(job)
+    workspace: Workspace, job: int, study: str
+) -> tuple[list[ProblemSearch], list[TrialRow]]:
     browsing = workspace.store.browsing
-    found = [one for one in browsing.searches_of_job(number) if one.study == study]
-    if not found:
-        return None, []
+    found = [_of_job(one) for one in browsing.searches_of_job(job) if one.study == study]
     rows = [
-        (Config.from_key(one.config), one.status, one.value, one.spread, one.reason, one.created)
-        for one in browsing.trials(number, study)[:_MOST_TRIALS]
+        TrialRow(
+            one.number,
+            Config.from_key(one.config),
+            *(one.status, one.value, one.spread, one.reason, seconds_of(one.created), None),
+        )
+        for one in (browsing.trials(job, study, MOST_TRIALS) if found else ())
     ]
-    return _of_job(found[0]), _numbered(rows)
+    return found, rows
 
 
 def _ledger_trials(
     workspace: Workspace, key: str, study: str
-) -> tuple[ProblemSearch | None, list[TrialRow]]:
-    found = [one for one in LedgerBrowser(workspace.ledger).studies(key) if one.id == study]
-    if not found:
-        return None, []
+) -> tuple[list[ProblemSearch], list[TrialRow]]:
+    studies = LedgerBrowser(workspace.ledger).studies(key)
+    found = [_of_ledger(one) for one in studies if one.id == study]
     rows = [
-        (told.config, str(told.status), told.value, told.spread, told.reason, entry.created)
-        for entry in workspace.ledger.log(study)
+        TrialRow(
+            number,
+            told.config,
+            *(str(told.status), told.value, told.spread, told.reason),
+            *(seconds_of(entry.created), None),
+        )
+        for number, entry in (workspace.ledger.last_trials(study, MOST_TRIALS) if found else ())
         if (told := entry.trial) is not None
     ]
-    return _of_ledger(found[0]), _numbered(rows[:_MOST_TRIALS])
-
-
-def _numbered(
-    rows: Sequence[tuple[Config, str, float | None, float | None, str, str]],
-) -> list[TrialRow]:
-    best: float | None = None
-    numbered = []
-    for number, (config, status, value, spread, reason, created) in enumerate(rows, 1):
-        if value is not None and (best is None or value < best):
-            best = value
-        numbered.append(
-            TrialRow(number, config, status, value, spread, reason, seconds_of(created), best)
-        )
-    return numbered
+    return found, rows
 
 
 def _of_job(one: StoredSearch) -> ProblemSearch:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from skipjack.report.figures.pareto import ParetoFigure, ParetoPoint
     from skipjack.report.figures.steps import StepFigure, StepPart
     from skipjack.report.figures.style import Kind, Theme, figure_stylesheet
+    from skipjack.report.figures.thinning import thinned_line
     from skipjack.report.figures.timeline import (
         StackedFigure,
         StackedState,
@@ -80,6 +81,7 @@ __all__ = [
     "png",
     "svg",
     "text_of",
+    "thinned_line",
 ]
 
 __getattr__, __dir__ = lazy(
@@ -96,6 +98,7 @@ __getattr__, __dir__ = lazy(
         "pareto": "ParetoFigure ParetoPoint",
         "steps": "StepFigure StepPart",
         "style": "Kind Theme figure_stylesheet",
+        "thinning": "thinned_line",
         "timeline": "StackedFigure StackedState TimelineFigure TimelineRow TimelineSpan",
     },
 )

@@ -60,6 +60,7 @@ from skipjack.app.views import (
     table_of,
     training_page,
     training_table,
+    trials_mark,
 )
 from skipjack.web.action_requests import ACTIONS
 from skipjack.web.pages import (
@@ -114,6 +115,8 @@ class RecordRoute:
     """The type of what is read."""
     read: Callable[[Workspace, ApiCall], Any]
     parameters: Sequence[ApiParameter] = ()
+    mark: Callable[[Workspace, ApiCall], str] | None = None
+    """Reads a text that changes with the record, at less cost than the record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +261,7 @@ RECORDS: tuple[RecordRoute, ...] = (
         CurveData,
         lambda w, call: search_curve(w, call.get("problem"), call.get("search")),
         (_PROBLEM, _SEARCH),
+        mark=lambda w, call: trials_mark(w, call.get("search")),
     ),
     RecordRoute(
         "/curves/training",

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+import skipjack
 from skipjack.app.views import Workspace
 from skipjack.errors import UsageError
 from skipjack.web.action_requests import RESET_FIELDS, ActionRequest, perform, question
@@ -29,7 +30,7 @@ from skipjack.web.content import TableSection
 from skipjack.web.failures import refused
 from skipjack.web.forms import read_object
 from skipjack.web.options import WebOptions
-from skipjack.web.responses import csv_response, tagged
+from skipjack.web.responses import csv_response, tag_of, tagged, unless_known
 from skipjack.web.security import action_reason, person_name
 from skipjack.web.tables import CSV, table_request
 from skipjack.web.workspaces import WorkspaceReaders
@@ -107,10 +108,16 @@ def _record(route: RecordRoute, readers: WorkspaceReaders) -> Route:
         if missing:
             raise UsageError(f"add the parameter {missing[0]}")
 
-        def read(workspace: Workspace) -> bytes:
+        def read(workspace: Workspace) -> Response:
+            if (mark := route.mark) is None:
+                return tagged(request, body(workspace), _JSON)
+            tag = tag_of(f"{skipjack.__version__} {mark(workspace, call)}".encode())
+            return unless_known(request, tag, lambda: Response(body(workspace), media_type=_JSON))
+
+        def body(workspace: Workspace) -> bytes:
             return _body("record", to_json(route.read(workspace, call)))
 
-        return tagged(request, await readers.run(read), _JSON)
+        return await readers.run(read)
 
     return Route(_address(route.path), answer, methods=["GET"])
 

@@ -8,15 +8,13 @@ from math import isfinite
 from urllib.parse import urlencode
 
 from skipjack.app.views import (
-    SearchPage,
-    TrialRow,
     Unit,
     UnknownNameError,
     Workspace,
-    search_page,
+    search_trials,
     training_page,
 )
-from skipjack.report.figures import LineFigure
+from skipjack.report.figures import LineFigure, thinned_line
 from skipjack.report.views import curve_figures
 
 _MOST_POINTS = 4_000
@@ -57,14 +55,15 @@ def search_curve_path(problem: str, search: str) -> str:
 
 def search_curve(workspace: Workspace, problem: str, search: str) -> CurveData:
     """The time of each trial of a search, and the best until then."""
-    page = search_page(workspace, problem, search)
-    kept = thinned(page)
-    unit: Unit = "ns" if page.summary.objective.startswith("time_ns") else ""
+    summary, trials = search_trials(workspace, problem, search)
+    places = _drawn([one.number for one in trials], [one.value for one in trials])
+    kept = [trials[at] for at in places]
+    unit: Unit = "ns" if summary.objective.startswith("time_ns") else ""
     values = [one.value for one in kept]
     return CurveData(
         "Best so far",
         "trial",
-        "time of a call" if unit == "ns" else page.summary.objective.partition(":")[0],
+        "time of a call" if unit == "ns" else summary.objective.partition(":")[0],
         unit,
         [one.number for one in kept],
         [
@@ -87,24 +86,19 @@ def training_curve(workspace: Workspace, run: str, curve: str) -> CurveData:
     if not isinstance(figure, LineFigure):
         raise UnknownNameError(f"run {run} has no curve {curve!r}")
     (series,) = figure.series
-    every = max(1, len(series.xs) // _MOST_POINTS)
-    line = CurveSeries(series.name, "", series.ys[::every])
-    return CurveData(
-        figure.title, figure.x.name, figure.y.name, figure.y.unit, series.xs[::every], [line]
-    )
+    places = _drawn(series.xs, series.ys)
+    line = CurveSeries(series.name, "", [series.ys[at] for at in places])
+    xs = [series.xs[at] for at in places]
+    return CurveData(figure.title, figure.x.name, figure.y.name, figure.y.unit, xs, [line])
 
 
-def thinned(page: SearchPage) -> list[TrialRow]:
-    """At most so many trials as can be drawn; all that are the best so far are among them."""
-    trials = page.trials
-    if len(trials) <= _MOST_POINTS:
-        return list(trials)
-    every = len(trials) // (_MOST_POINTS // 2)
-    return [
-        one
-        for place, one in enumerate(trials)
-        if place % every == 0 or (one.value is not None and one.value == one.best)
-    ]
+def _drawn(xs: Sequence[float], ys: Sequence[float | None]) -> Sequence[int]:
+    """The places of points that can be told apart, with all extremes."""
+    if len(xs) <= _MOST_POINTS:
+        return range(len(xs))
+    points = [(x, y) for x, y in zip(xs, ys, strict=True) if y is not None and isfinite(y)]
+    kept = {x for x, _ in thinned_line(points, _MOST_POINTS // 4)}
+    return [at for at, x in enumerate(xs) if x in kept]
 
 
 def _is_wide(values: Sequence[float | None]) -> bool:

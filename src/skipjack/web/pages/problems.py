@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from skipjack.app.views import (
     JOB_COLUMNS,
+    MOST_TRIALS,
     DecisionSummary,
     KnownEntry,
     ProblemPage,
@@ -193,11 +194,19 @@ def _search_sections(key: str, search: SearchPage) -> list[Section]:
             "trials",
             "Trials of this search",
             lambda request: table_of("trials", trial_columns(unit), search.trials, request),
+            note=trials_note(summary.trials),
             empty="Nothing was tried yet.",
             rows=25,
         )
     )
     return sections
+
+
+def trials_note(trials: int) -> str:
+    """What is said about trials that are not read."""
+    if trials <= MOST_TRIALS:
+        return ""
+    return f"The last {MOST_TRIALS:,} of {trials:,}, and the best one before them."
 
 
 def _search_figure(key: str, search: SearchPage, name: str, figure: Figure) -> Section:

@@ -96,9 +96,13 @@ class Browsing:
         """The studies of a job."""
         return self._database.read(searches.of_job, id)
 
-    def trials(self, job: int, study: str) -> list[StoredTrial]:
-        """The trials of a study of a job, in order."""
-        return self._database.read(searches.trials, job, study)
+    def trials(self, job: int, study: str, limit: int) -> list[StoredTrial]:
+        """The last trials of a study of a job in order, after the best of the earlier ones."""
+        return self._database.read(searches.trials, job, study, limit)
+
+    def trials_mark(self, job: int, study: str) -> str:
+        """A text that changes with the trials of a study of a job."""
+        return self._database.read(searches.trials_mark, job, study)
 
     def blocks(self, jobs: Sequence[int]) -> list[StoredBlock]:
         """The blocks of timings of jobs."""

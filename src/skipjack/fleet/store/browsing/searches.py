@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, or_, select
 
 from skipjack.fleet.store.jobs.problems import digest_of
 from skipjack.fleet.store.schema import tables
@@ -39,6 +40,8 @@ class StoredSearch:
 class StoredTrial:
     """A trial that a searcher was told."""
 
+    number: int
+    """From 1."""
     seq: int
     config: str
     """JSON."""
@@ -120,23 +123,55 @@ def _searches(connection: Connection, epochs: dict[int, int]) -> list[StoredSear
     return list(found.values())
 
 
-def trials(connection: Connection, job: int, study: str) -> list[StoredTrial]:
-    """The trials of a study of a job in its current epoch, in order."""
-    query = (
-        select(
-            *(_log.seq, _log.config, _log.status, _log.value),
-            *(_log.spread, _log.reason, _log.created),
-        )
+def trials(connection: Connection, job: int, study: str, limit: int) -> list[StoredTrial]:
+    """The last trials of a study of a job in its current epoch, in order.
+
+    The best of all earlier ones is before them.
+    """
+    columns = (_log.seq, _log.id, _log.config, _log.status, _log.value)
+    query = _told(job, study, *columns, _log.spread, _log.reason, _log.created)
+    newest_first = query.order_by(_log.seq.desc(), _log.id.desc()).limit(limit)
+    found = list(connection.execute(newest_first))[::-1]
+    if not found:
+        return []
+    count = func.count()
+    total = connection.execute(_told(job, study, count)).scalar_one()
+    kept = [_trial(number, row) for number, row in enumerate(found, total - len(found) + 1)]
+    if total > len(found):
+        earlier = query.where(_log.value.is_not(None), _is_before(found[0]))
+        by_value = earlier.order_by(_log.value, _log.seq, _log.id).limit(1)
+        for row in connection.execute(by_value):
+            before = connection.execute(_told(job, study, count).where(_is_before(row)))
+            kept.insert(0, _trial(before.scalar_one() + 1, row))
+    return kept
+
+
+def trials_mark(connection: Connection, job: int, study: str) -> str:
+    """A text that changes with the trials of a study of a job."""
+    total = connection.execute(_told(job, study, func.count())).scalar_one()
+    last = _told(job, study, _log.job_epoch, _log.id).order_by(_log.seq.desc(), _log.id.desc())
+    row = connection.execute(last.limit(1)).first()
+    return f"{row.job_epoch}-{total}-{row.id}" if row else "0"
+
+
+def _told(job: int, study: str, *columns: Any) -> Select[Any]:
+    return (
+        select(*columns)
+        .select_from(TABLES["study_log"])
         .join(tables.jobs, (_job.id == _log.job) & (_job.epoch == _log.job_epoch))
         .where(_log.job == job, _log.study == study, _log.kind == "tell")
-        .order_by(_log.seq, _log.id)
     )
-    return [
-        StoredTrial(
-            row.seq, row.config, row.status, row.value, row.spread, row.reason or "", row.created
-        )
-        for row in connection.execute(query)
-    ]
+
+
+def _is_before(row: Row[Any]) -> ColumnElement[bool]:
+    return or_(_log.seq < row.seq, and_(_log.seq == row.seq, _log.id < row.id))
+
+
+def _trial(number: int, row: Row[Any]) -> StoredTrial:
+    said = row.reason or ""
+    return StoredTrial(
+        *(number, row.seq, row.config, row.status, row.value, row.spread, said, row.created)
+    )
 
 
 def blocks(connection: Connection, jobs: Sequence[int], limit: int = 5000) -> list[StoredBlock]:
