@@ -27,7 +27,7 @@ import machine
 from learning_tables import SHIPPED
 from skipjack.core import Device, Problem, Promising
 from skipjack.devices import describe
-from skipjack.models import HEURISTIC_FILE, ConfigHeuristic, heuristic_features
+from skipjack.models import HEURISTIC_FILE, TRIED, ConfigHeuristic, heuristic_features
 from skipjack.native import cpu
 from skipjack.operations import parse
 from skipjack.runtime.answers.trained import trained_proposal
@@ -39,8 +39,6 @@ HOME = Path(__file__).resolve().parent
 DEVICES = {"cpu-512": "znver4/1", "cpu-256": "haswell/1", "sm_90": "sm_90/132"}
 LISTS = {"cpu": "learn_products.txt", "cuda": "learn_gpu_products.txt"}
 ROUNDS, PROBLEMS = 5, 24
-TRIED = 12
-"""Members that a lookup looks at."""
 WAYS = ("ranking", "proposal", "first proposal")
 
 

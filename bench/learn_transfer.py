@@ -26,7 +26,7 @@ from skipjack.learn.heuristic import (
     NEAREST,
     is_better,
     named_configs,
-    summarized,
+    summarized_way,
 )
 from skipjack.learn.ranker import shape_group
 from skipjack.learn.trials import read_trials
@@ -55,8 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     held = [named_configs(one, heuristic, known, only_measured=True) for one in there]
     found = {}
     for way in (HEURISTIC, FIRST, NEAREST):
-        values = [q for one in held if (q := one.measured_quality(way)) is not None]
-        found[way] = asdict(summarized(values))
+        found[way] = asdict(summarized_way(held, way))
         print(f"{way:16} {found[way]}")
     for other in (FIRST, NEAREST):
         better, low, high = is_better(held, other)

@@ -9,7 +9,12 @@ import skipjack
 from modelled_trials import problems, trials_of
 from skipjack.bank import system_dir_of
 from skipjack.errors import MalformedError
-from skipjack.learn.heuristic import HeuristicOptions, fit_heuristic
+from skipjack.learn.heuristic import (
+    HEURISTIC,
+    HeuristicOptions,
+    fit_heuristic,
+    named_configs,
+)
 from skipjack.learn.ranker import fit_ranker, problem_rows
 from skipjack.models import (
     HEURISTIC_FILE,
@@ -52,6 +57,16 @@ def test_it_proposes_a_legal_config_for_a_problem_that_was_never_measured(model:
     problem, device = parse("matmul:123x145x167"), cpu.detect()
     assert find_solver(found.solver).space(problem, device).contains(found.config)
     assert 0.0 < found.confidence <= 1.0
+
+
+def test_an_evaluation_names_what_a_lookup_proposes(model: Path) -> None:
+    heuristic = ConfigHeuristic.read(model.read_bytes(), model.name)
+    for problem in problems(6, seed=3):
+        found = proposed(problem.key)
+        named = named_configs(trials_of(problem, device=cpu.detect()), heuristic, ()).picks
+        picks = [pick for way, pick in named.items() if way.startswith(HEURISTIC)]
+        if isinstance(found, TrainedProposal):
+            assert picks == [(found.solver, found.config), *found.others]
 
 
 @pytest.mark.parametrize(

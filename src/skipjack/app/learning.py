@@ -31,7 +31,7 @@ from skipjack.learn.heuristic import (
     finished,
     is_better,
     shape_folds,
-    summarized,
+    summarized_way,
 )
 from skipjack.learn.ranker import (
     ProblemRows,
@@ -197,10 +197,6 @@ def _usable_rows(trials: Sequence[ProblemTrials]) -> list[ProblemRows]:
     return [part for part in parts if len(part.rows) and part.trials.best_ns < inf]
 
 
-def _measured(held: Sequence[HeldOutProblem], way: str) -> list[float]:
-    return [quality for one in held if (quality := one.measured_quality(way)) is not None]
-
-
 def _wanted(
     request: LearnRequest, settings: Settings
 ) -> dict[tuple[str, str], list[ProblemTrials]]:
@@ -303,7 +299,7 @@ def learning_reports(
 
 
 def _by_way(held: Sequence[HeldOutProblem]) -> tuple[tuple[str, QualitySummary], ...]:
-    return tuple((way, summarized(_measured(held, way))) for way in (HEURISTIC, FIRST, NEAREST))
+    return tuple((way, summarized_way(held, way)) for way in (HEURISTIC, FIRST, NEAREST))
 
 
 def _families(held: Sequence[HeldOutProblem]) -> Iterator[FamilyQuality]:

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from skipjack.models.files import read_model, write_model
     from skipjack.models.heuristic import (
         SURE,
+        TRIED,
         ConfigHeuristic,
         PortfolioMember,
+        RankedConfig,
         RankedMember,
         heuristic_features,
         kind_of,
@@ -48,12 +50,14 @@ __all__ = [
     "MODELS",
     "RANKER_FILE",
     "SURE",
+    "TRIED",
     "BoostingOptions",
     "CandidateFeatures",
     "CandidateScore",
     "ConfigHeuristic",
     "Loss",
     "PortfolioMember",
+    "RankedConfig",
     "RankedMember",
     "Ranker",
     "SymmetricOptions",
@@ -89,7 +93,8 @@ __getattr__, __dir__ = lazy(
         ),
         "files": "read_model write_model",
         "heuristic": (
-            "SURE ConfigHeuristic PortfolioMember RankedMember heuristic_features kind_of"
+            "SURE TRIED ConfigHeuristic PortfolioMember RankedConfig RankedMember "
+            "heuristic_features kind_of"
         ),
         "installed": (
             "HEURISTIC_FILE MODELS RANKER_FILE installed_heuristic installed_ranker model_file"

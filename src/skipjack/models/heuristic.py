@@ -7,7 +7,7 @@ trees over features of the problem alone. The trees imitate a ranker, which is t
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ from skipjack.models.trees import Floats
 HEURISTIC_FORMAT = "skipjack-heuristic-1"
 SURE = 0.75
 """The confidence from which a heuristic answers."""
+TRIED = 12
+"""Members that are tried for a problem before a heuristic has no answer."""
 _BEYOND = 1.0
 """Sizes up to one doubling outside of what it was trained on are as good as inside."""
 _ROWS = np.array([3, 4, 5, 6, 7, 8, 10, 11, 12, 14, 16], np.float32)
@@ -110,6 +112,17 @@ class RankedMember:
 
 
 @dataclass(frozen=True, slots=True)
+class RankedConfig:
+    """A config that a problem can use, and what is expected of it."""
+
+    solver: str
+    config: Config
+    """Empty for a library."""
+    behind: float
+    """The expected logarithm of its time over that of the best."""
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigHeuristic:
     """The portfolio and its trees."""
 
@@ -151,6 +164,33 @@ class ConfigHeuristic:
         order = np.argsort(behind, kind="stable")[:most].tolist()
         values = behind.tolist()
         return [RankedMember(self.members[at], values[at]) for at in order]
+
+    def propose(
+        self,
+        problem: Problem,
+        device: Device,
+        usable: Callable[[PortfolioMember], Config | None],
+        *,
+        wanted: int,
+        tried: int | None = TRIED,
+        features: Floats | None = None,
+    ) -> list[RankedConfig]:
+        """Different configs that a problem can use, the fastest first.
+
+        Args:
+            usable: a member's config for the problem; None if the problem cannot use it.
+            wanted: the number of configs after which no more are looked for.
+            tried: how many members are tried; None for all.
+            features: those of the problem, if they are known.
+        """
+        found: dict[tuple[str, Config], float] = {}
+        for ranked in self.rank(problem, device, features, tried):
+            config = usable(ranked.member)
+            if config is not None:
+                found.setdefault((ranked.member.solver, config), ranked.behind)
+            if len(found) == wanted:
+                break
+        return [RankedConfig(*pick, behind) for pick, behind in found.items()]
 
     def confidence(self, features: Floats, expected: float) -> float:
         """The probability that a config that is expected so far behind is within 10 %.

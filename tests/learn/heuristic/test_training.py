@@ -16,14 +16,18 @@ from skipjack.learn.heuristic import (
     HeuristicOptions,
     finished,
     fit_heuristic,
+    interval,
     is_better,
+    named_configs,
     shape_folds,
     summarized,
+    summarized_way,
     varied,
 )
 from skipjack.learn.ranker import fit_ranker, problem_rows
 from skipjack.models import (
     ConfigHeuristic,
+    PortfolioMember,
     SymmetricOptions,
     heuristic_features,
 )
@@ -152,6 +156,47 @@ def test_a_summary_has_the_interval_of_the_mean() -> None:
     assert (found.problems, found.mean, found.least) == (3, 0.9, 0.8)
     assert 0.8 <= found.low <= found.mean <= found.high <= 1.0
     assert summarized([]).problems == 0
+
+
+def test_an_interval_over_groups_is_as_wide_as_that_of_the_groups() -> None:
+    values = np.random.default_rng(0).normal(size=12).tolist()
+    alike = [value for value in values for _ in range(25)]
+    groups = [number for number in range(12) for _ in range(25)]
+    assert interval(alike, groups) == pytest.approx(interval(values))
+    low, high = interval(alike)
+    assert high - low < 0.5 * (interval(values)[1] - interval(values)[0])
+
+
+def test_problems_of_one_shape_do_not_narrow_an_interval(heuristic: ConfigHeuristic) -> None:
+    few = [trials_of(problem) for problem in problems(8, seed=5)]
+    once, often = (
+        [named_configs(one, heuristic, few, only_measured=True) for one in trials]
+        for trials in (few, 9 * few)
+    )
+    assert is_better(often, FIRST) == pytest.approx(is_better(once, FIRST))
+    many, some = summarized_way(often, FIRST), summarized_way(once, FIRST)
+    assert many.problems == 9 * some.problems > 9
+    assert (many.low, many.high) == (some.low, some.high)
+    assert not is_better(9 * once[:1], FIRST)[0]
+
+
+def test_as_many_members_are_tried_as_asked_for(heuristic: ConfigHeuristic) -> None:
+    problem = parse("matmul:300x200x100")
+    legal = AdaptedConfigs(problem, DEVICE)
+    asked: list[Config] = []
+
+    def usable(member: PortfolioMember) -> Config | None:
+        asked.append(member.config)
+        return legal.config(member.solver, member.config) if len(asked) > 2 else None
+
+    def proposed(tried: int | None) -> int:
+        asked.clear()
+        return len(heuristic.propose(problem, DEVICE, usable, wanted=100, tried=tried))
+
+    assert proposed(2) == 0
+    assert proposed(3) == 1
+    assert 1 < proposed(None) <= len(heuristic.members) - 2
+    assert len(asked) == len(heuristic.members)
 
 
 def test_nothing_to_learn_from_is_an_error(heuristic: ConfigHeuristic) -> None:

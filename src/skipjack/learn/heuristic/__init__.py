@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         named_configs,
         shape_folds,
         summarized,
+        summarized_way,
     )
     from skipjack.learn.heuristic.training import (
         HeuristicOptions,
@@ -47,6 +48,7 @@ __all__ = [
     "named_configs",
     "shape_folds",
     "summarized",
+    "summarized_way",
     "varied",
     "winners",
 ]
@@ -56,7 +58,7 @@ __getattr__, __dir__ = lazy(
     {
         "evaluation": (
             "FIRST Folds HEURISTIC HeldOutProblem NEAREST QualitySummary SEARCHED finished "
-            "interval is_better named_configs shape_folds summarized"
+            "interval is_better named_configs shape_folds summarized summarized_way"
         ),
         "training": "HeuristicOptions PortfolioScores cover fit_heuristic winners",
         "variation": "varied",

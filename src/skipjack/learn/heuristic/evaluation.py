@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -20,7 +20,7 @@ from skipjack.learn.heuristic.training import (
 )
 from skipjack.learn.ranker import ProblemRows, fit_ranker, problem_rows, shape_group
 from skipjack.learn.trials import ProblemTrials
-from skipjack.models import ConfigHeuristic
+from skipjack.models import TRIED, ConfigHeuristic, PortfolioMember
 from skipjack.solvers import AdaptedConfigs, solvers_for
 
 SEARCHED, FIRST, NEAREST, HEURISTIC = "searched", "first proposal", "nearest", "heuristic"
@@ -76,10 +76,7 @@ class Folds:
         listed: int = 4,
         progress: Progress = lambda _: None,
     ) -> list[HeldOutProblem]:
-        """The picks for each problem of each group: so many of the portfolio, the first legal ones.
-
-        With `only_measured`, ways name the first of their configs that has a time in the trials.
-        """
+        """The picks for each problem of each group; the arguments are those of `named_configs`."""
         found = []
         for held in self.folds:
             out = [one for one in self._trials if self._groups.get(one.problem.key) in held]
@@ -144,7 +141,11 @@ def named_configs(
     only_measured: bool = False,
     listed: int = 4,
 ) -> HeldOutProblem:
-    """What each way names for a problem; `known` are those whose winners may be near it."""
+    """What each way names for a problem; `known` are those whose winners may be near it.
+
+    The heuristic names as many as `listed`, which a lookup would propose. With `only_measured`,
+    ways name the first of their configs that have a time in the trials, of all that they have.
+    """
     legal = AdaptedConfigs(one.problem, one.device)
 
     def usable(solver: str, config: Config, place: int | None = None) -> Config | None:
@@ -153,19 +154,21 @@ def named_configs(
             return near
         return near if one.quality(solver, near) is not None else None
 
-    found: list[Pick] = []
-    expected = inf
-    for each in heuristic.rank(one.problem, one.device):
-        config = usable(each.member.solver, each.member.config, each.member.place)
-        if config is not None and (each.member.solver, config) not in found:
-            expected = min(expected, each.behind)
-            found.append((each.member.solver, config))
-        if len(found) == listed:
-            break
+    def of_member(member: PortfolioMember) -> Config | None:
+        return usable(member.solver, member.config, member.place)
+
+    found = heuristic.propose(
+        one.problem,
+        one.device,
+        of_member,
+        wanted=listed,
+        tried=None if only_measured else TRIED,
+    )
+    expected = found[0].behind if found else inf
     picks: dict[str, Pick] = {}
     if one.best_ns < inf:
-        ranked = sorted(one.successful, key=lambda measured: measured.time_ns)
-        for place, best in enumerate(ranked[:_FINALISTS]):
+        fastest = sorted(one.successful, key=lambda measured: measured.time_ns)
+        for place, best in enumerate(fastest[:_FINALISTS]):
             picks[_numbered(SEARCHED, place)] = best.solver, best.config
     if first := first_proposal(one):
         picks[FIRST] = first
@@ -179,8 +182,8 @@ def named_configs(
         if config is not None:
             picks[NEAREST] = winner.solver, config
             break
-    for place, pick in enumerate(found):
-        picks[_numbered(HEURISTIC, place)] = pick
+    for place, ranked in enumerate(found):
+        picks[_numbered(HEURISTIC, place)] = ranked.solver, ranked.config
     return HeldOutProblem(one, group, expected, picks)
 
 
@@ -206,45 +209,64 @@ class QualitySummary:
     problems: int
     mean: float
     low: float
-    """The mean's 95 % interval, by drawing problems again."""
+    """The mean's 95 % interval, see `interval`."""
     high: float
     p10: float
     """The tenth percentile."""
     least: float
 
 
-def summarized(values: Sequence[float]) -> QualitySummary:
-    """A summary; of no values, all zero."""
+def summarized(values: Sequence[float], groups: Sequence[Hashable] = ()) -> QualitySummary:
+    """A summary; of no values, all zero. The groups are those of `interval`."""
     if not values:
         return QualitySummary(0, 0.0, 0.0, 0.0, 0.0, 0.0)
     table = np.array(values)
-    low, high = interval(values)
+    low, high = interval(values, groups)
     figures = (table.mean(), low, high, np.quantile(table, 0.1), table.min())
     return QualitySummary(len(values), *(round(float(one), 4) for one in figures))
 
 
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """The 95 % interval of a mean, by drawing the values again."""
-    table = np.array(values)
+def summarized_way(held: Sequence[HeldOutProblem], way: str) -> QualitySummary:
+    """A way on the problems where its config was measured; those of one shape are a group."""
+    found = [
+        (quality, shape_group(one.trials.problem))
+        for one in held
+        if (quality := one.measured_quality(way)) is not None
+    ]
+    return summarized([quality for quality, _ in found], [shape for _, shape in found])
+
+
+def interval(values: Sequence[float], groups: Sequence[Hashable] = ()) -> tuple[float, float]:
+    """The 95 % interval of a mean, by drawing groups of values again.
+
+    `groups` has the group of each value. Values of a group depend on each other, so that a drawn
+    group brings all of its values. Without groups, single values are drawn.
+    """
+    numbers: dict[Hashable, int] = {}
+    of = [numbers.setdefault(group, len(numbers)) for group in groups or range(len(values))]
+    sums, sizes = np.bincount(of, values), np.bincount(of)
     rng = np.random.default_rng(0)
-    means = table[rng.integers(len(table), size=(_RESAMPLES, len(table)))].mean(axis=1)
+    drawn = rng.integers(len(sums), size=(_RESAMPLES, len(sums)))
+    means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
     return float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
 
 
 def is_better(held: Sequence[HeldOutProblem], other: str) -> tuple[bool, float, float]:
     """Whether the heuristic is better than another way on the problems where both were measured.
 
-    The interval of the mean difference in quality must lie above zero. It comes second and third.
+    The interval of the mean difference in quality, by drawing shapes, must lie above zero; one
+    shape alone shows nothing. It comes second and third.
     """
-    gains = []
+    gains, shapes = [], []
     for one in held:
         mine, theirs = one.measured_quality(HEURISTIC), one.measured_quality(other)
         if mine is not None and theirs is not None:
             gains.append(mine - theirs)
+            shapes.append(shape_group(one.trials.problem))
     if not gains:
         return False, 0.0, 0.0
-    low, high = interval(gains)
-    return low > 0.0, low, high
+    low, high = interval(gains, shapes)
+    return low > 0.0 and len(set(shapes)) > 1, low, high
 
 
 def finished(heuristic: ConfigHeuristic, held: Sequence[HeldOutProblem]) -> ConfigHeuristic:

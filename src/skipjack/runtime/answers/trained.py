@@ -11,9 +11,8 @@ from skipjack.models import SURE, heuristic_features, installed_heuristic
 from skipjack.settings import Settings
 from skipjack.solvers import AdaptedConfigs
 
-_TRIED, _TIMED = 12, 4
-"""Members of the portfolio that are tried until the problem can use enough of them: one on a GPU,
-four on a CPU, where guesses are timed."""
+_TIMED = 4
+"""Configs that are proposed on a CPU, where guesses are timed; on a GPU it is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +42,18 @@ def trained_proposal(problem: Problem, device: Device, settings: Settings) -> Tr
         return "the heuristic was not trained for this dtype, layout, direction or threads"
     legal = AdaptedConfigs(problem, device)
     features = heuristic_features(problem, device)
-    found: dict[tuple[str, Config], float] = {}
-    for ranked in model.rank(problem, device, features, _TRIED):
-        member = ranked.member
-        config = legal.config(member.solver, member.config, member.place)
-        if config is not None:
-            found.setdefault((member.solver, config), ranked.behind)
-        if len(found) == (_TIMED if device.kind == "cpu" else 1):
-            break
+    found = model.propose(
+        problem,
+        device,
+        lambda member: legal.config(member.solver, member.config, member.place),
+        wanted=_TIMED if device.kind == "cpu" else 1,
+        features=features,
+    )
     if not found:
         return "the problem can use none of the configs that the heuristic ranks first"
-    (solver, config), *others = found
-    confidence = model.confidence(features, found[solver, config])
+    first, *others = found
+    confidence = model.confidence(features, first.behind)
     if confidence < SURE:
         return f"the heuristic is not sure enough (confidence {confidence:.2f} of {SURE})"
-    return TrainedProposal(solver, config, confidence, tuple(others))
+    more = tuple((one.solver, one.config) for one in others)
+    return TrainedProposal(first.solver, first.config, confidence, more)
