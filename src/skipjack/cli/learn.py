@@ -35,7 +35,7 @@ OutputOption = Annotated[
 ]
 
 app = typer.Typer(
-    help="Fit models to the trials of ledgers: which configs are likely to be fast.",
+    help="Fit models to the trials of ledgers: which configs are fast.",
     epilog=examples(
         "skipjack learn ranker --from ledger.sqlite",
         "skipjack learn heuristic --device sm_90/132",

@@ -61,7 +61,7 @@ def report(
         typer.Option("--all", help=f"Without -o: show all operations, not only the first {_ROWS}."),
     ] = False,
 ) -> Work:
-    """Write a report as one HTML file, or one of its figures for a paper.
+    """Write a report as one HTML file, or one of its figures.
 
     Without -o, result files of programs are shown on the screen: operations whose calls take
     longest come first.

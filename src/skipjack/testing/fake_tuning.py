@@ -183,6 +183,10 @@ class MemoryBank:
         own = key_of(problem_key, device_class, PERF, protocol)
         return [e for k, e in self.entries.items() if k[:3] == own[:3] and k != own]
 
+    def entries_of(self, problem_key: str) -> list[BankEntry]:
+        """The entries of a problem for all devices and deployments."""
+        return [entry for entry in self.entries.values() if entry.problem == problem_key]
+
     def put(self, entry: BankEntry) -> Changes:
         """Keep the stronger entry."""
         held = self.entries.get(entry.key)
@@ -247,10 +251,8 @@ class FakeContext:
 
     def known_elsewhere(self, problem: Problem) -> list[BankEntry]:
         """The entries of the bank for other devices."""
-        entries = self.bank.entries.values()
-        return [
-            e for e in entries if e.problem == problem.key and e.device != self.device.class_key
-        ]
+        entries = self.bank.entries_of(problem.key)
+        return [entry for entry in entries if entry.device != self.device.class_key]
 
     def remember(self, loaded: LoadedCandidate) -> None:
         """Record the digest."""

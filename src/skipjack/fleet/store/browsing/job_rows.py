@@ -105,11 +105,20 @@ JOB_FILTERS = (
 def page(connection: Connection, which: RowPage) -> tuple[list[JobSummary], int]:
     """The jobs of a page, and the number of all that match."""
     conditions = _conditions(connection, which.filters)
-    total = _count(connection, conditions)
+    return rows_of(connection, _ids(connection, which, conditions)), _count(connection, conditions)
+
+
+def ids(connection: Connection, which: RowPage) -> list[int]:
+    """The ids of the jobs of a page."""
+    return _ids(connection, which, _conditions(connection, which.filters))
+
+
+def _ids(
+    connection: Connection, which: RowPage, conditions: Sequence[ColumnElement[bool]]
+) -> list[int]:
     needed = {_problem.key.table} if which.sort in ("problem", "operation") else set()
     query = _joined(select(_job.id), conditions, needed, which.sort)
-    ids = list(connection.execute(ordered(query, which, _SORT, _job.id)).scalars())
-    return rows_of(connection, ids), total
+    return list(connection.execute(ordered(query, which, _SORT, _job.id)).scalars())
 
 
 def rows_of(connection: Connection, ids: Sequence[int]) -> list[JobSummary]:
@@ -127,7 +136,7 @@ def running(connection: Connection, machine: str) -> list[JobSummary]:
     building, evaluating = (str(stage.working) for stage in JobStage)
     builds = (_job.state == building) & (_job.build_machine == id)
     evaluates = (_job.state == evaluating) & (_job.eval_machine == id)
-    # Not in SQL: to sort by id, SQLite would read the whole table.
+    # Not in SQL: to sort by id, a database may read the whole table.
     working = _job.state.in_([building, evaluating])
     query = select(_job.id).where(working, builds | evaluates)
     return rows_of(connection, sorted(connection.execute(query).scalars()))

@@ -242,7 +242,7 @@ class StateHistory:
     def _period(
         connection: Connection, at: ColumnElement[float], width_s: int
     ) -> ColumnElement[int]:
-        # In the statement, not as a parameter: PostgreSQL groups by equal texts only.
+        # In the statement, not as a parameter: some databases group by equal texts only.
         width: ColumnElement[float] = literal_column(str(float(width_s)))
         return dialect_of(connection).whole(at / width)
 
