@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from skipjack.report.learning_page import learning_document
     from skipjack.report.ledger import print_problem, problem_records
     from skipjack.report.numbers import (
+        cell_text,
         duration_text,
         gain_text,
         metric_text,
+        moment,
         percent_text,
         rate_text,
         size_text,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TableColumn",
+    "cell_text",
     "device_record",
     "duration_text",
     "envelope",
@@ -55,6 +58,7 @@ __all__ = [
     "gain_text",
     "learning_document",
     "metric_text",
+    "moment",
     "out",
     "percent_text",
     "print_device",
@@ -92,7 +96,8 @@ __getattr__, __dir__ = lazy(
         "learning_page": "learning_document",
         "ledger": "print_problem problem_records",
         "numbers": (
-            "duration_text gain_text metric_text percent_text rate_text size_text time_text"
+            "cell_text duration_text gain_text metric_text moment percent_text rate_text size_text "
+            "time_text"
         ),
         "program": "render_program_result",
         "replay": "render_replay render_t4_export replay_progress write_replay_csv",

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from math import isfinite
+from typing import TYPE_CHECKING
+
+from skipjack.report.escaping import escaped
+
+if TYPE_CHECKING:
+    from skipjack.app.views import Unit, Value
 
 # Numbers as text.
 
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _RATES = ((1e6, "P"), (1e3, "T"), (1.0, "G"))
 _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
+_LAST_MOMENT = 253_402_300_799.0
+"""The end of the year 9999, after which there are no dates."""
 
 
 def time_text(ns: float | None) -> str:
@@ -82,6 +91,45 @@ def duration_text(seconds: float | None) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s"
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def moment(seconds: float) -> datetime:
+    """A point in time from seconds since 1970; those that no calendar has are its first or last."""
+    return datetime.fromtimestamp(min(max(seconds, 0.0), _LAST_MOMENT), UTC)
+
+
+def number_text(value: float | None, unit: Unit = "") -> str:
+    """A number with its unit: ``1.2 ms``, ``97 %``, ``3 h 5 min``; a dash for none."""
+    if value is None or (isinstance(value, float) and not isfinite(value)):
+        return "-"
+    match unit:
+        case "ns":
+            return time_text(value)
+        case "s":
+            return duration_text(value)
+        case "bytes":
+            return size_text(round(value))
+        case "share":
+            return percent_text(value)
+        case "ratio":
+            return f"{value:.2f}" if abs(value) < 100.0 else f"{value:.0f}"
+        case "time":
+            return f"{moment(value):%Y-%m-%d %H:%M:%S} UTC"
+        case _:
+            if isinstance(value, float) and (value != int(value) or abs(value) >= 1e15):
+                return metric_text(value)
+            text = f"{int(value):,}"
+            # Numbers that name something, such as that of a job, are written as they are typed.
+            return text.replace(",", "\u202f" if unit == "count" else "")
+
+
+def cell_text(value: Value, unit: Unit = "") -> str:
+    """A value of a table as people read it, without control characters; nothing for None."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return escaped(value) if isinstance(value, str) else number_text(value, unit)
 
 
 # How tables name the library that a problem is compared with, which is usually NumPy.

@@ -6,10 +6,8 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
-from math import isfinite
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -17,15 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from skipjack.app.views import Unit, Value
-from skipjack.report import (
-    duration_text,
-    escaped,
-    metric_text,
-    percent_text,
-    size_text,
-    time_text,
-    uncoloured,
-)
+from skipjack.report import cell_text, moment, uncoloured
 from skipjack.report.figures import Figure, figure_stylesheet, svg
 from skipjack.web.content import NavigationEntry, PageCall, PageContent, Section, TableSection
 from skipjack.web.security import WebSession
@@ -54,10 +44,6 @@ STATES = frozenset(
 """Values that are shown as a badge."""
 _FIGURES = "figures.css"
 _PACKAGE = "skipjack.web"
-
-
-_LAST_MOMENT = 253_402_300_799.0
-"""The end of the year 9999, after which there are no dates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,42 +80,7 @@ def static_path(name: str) -> str:
 
 def written(value: Value, unit: Unit = "") -> str:
     """A value as people read it; a dash if there is none."""
-    if value is None or value == "":
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, str):
-        return escaped(value)
-    if not isfinite(value):
-        return "-"
-    return _number_text(value, unit)
-
-
-def _number_text(value: float, unit: Unit) -> str:
-    match unit:
-        case "ns":
-            return time_text(value)
-        case "s":
-            return duration_text(value)
-        case "bytes":
-            return size_text(int(value))
-        case "share":
-            return percent_text(value)
-        case "ratio":
-            return f"{value:.2f}" if abs(value) < 100 else f"{value:.0f}"
-        case "time":
-            return f"{moment(value):%Y-%m-%d %H:%M:%S} UTC"
-        case _:
-            if value != int(value) or abs(value) >= 1e15:
-                return metric_text(value)
-            text = f"{value:,.0f}"
-            # Numbers that name something, such as that of a job, are written as they are typed.
-            return text.replace(",", "\u202f" if unit == "count" else "")
-
-
-def moment(seconds: float) -> datetime:
-    """A time of day from seconds since 1970."""
-    return datetime.fromtimestamp(min(max(seconds, 0.0), _LAST_MOMENT), UTC)
+    return cell_text(value, unit) or "-"
 
 
 def cell(value: Value, unit: Unit = "", link: str | None = None) -> Markup:
@@ -228,10 +179,11 @@ class RenderedPage:
 
 def render_page(content: PageContent, call: PageCall) -> RenderedPage:
     """A page with the tables that its address asks for."""
+    from skipjack.web.responses import tag_of  # which renders pages
+
     sections = placed(content.sections, call)
     part = _templates().get_template("sections.html").render(content=content, sections=sections)
-    tag = f'"{hashlib.sha256(part.encode("utf-8", "replace")).hexdigest()[:24]}"'
-    return RenderedPage(part, tag, content, call)
+    return RenderedPage(part, tag_of(part.encode("utf-8", "replace")), content, call)
 
 
 def render(template: str, viewer: Viewer, path: str, **values: Any) -> str:

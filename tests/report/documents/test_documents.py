@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from skipjack.app.views import TableRequest, ViewColumn, table_of
+from skipjack.app.views import TableRequest, Unit, Value, ViewColumn, table_of
 from skipjack.errors import SkipjackError
+from skipjack.report import cell_text
 from skipjack.report.documents import (
     CodeText,
     Document,
     DocumentSection,
     FactList,
     Prose,
-    cell_text,
     html_of,
     write_document,
 )
@@ -113,14 +113,20 @@ def test_an_empty_table_and_an_empty_section() -> None:
     [
         (None, "ns", ""),
         (True, "", "yes"),
-        (12_345_678, "count", "12345678"),
+        (12_345_678, "count", "12\u202f345\u202f678"),
+        (12_345_678, "", "12345678"),
+        (10**17 + 1, "", "100000000000000001"),
+        (1e17, "", "1e+17"),
+        (123.456, "ratio", "123"),
+        (float("inf"), "ns", "-"),
+        ("a\x00b", "", "a\\x00b"),
         (1.5e6, "ns", "1.5 ms"),
         (0.25, "share", "25 %"),
         ("x", "ns", "x"),
         (1_790_000_000, "time", "2026-09-21 14:13:20 UTC"),
     ],
 )
-def test_cells(value: str | int | float | bool | None, unit: str, text: str) -> None:
+def test_cells(value: Value, unit: Unit, text: str) -> None:
     assert cell_text(value, unit) == text
 
 

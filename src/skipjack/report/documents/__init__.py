@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         Part,
         Prose,
     )
-    from skipjack.report.documents.page import MOST_SHOWN, cell_text, html_of, write_document
+    from skipjack.report.documents.page import MOST_SHOWN, html_of, write_document
 
 __all__ = [
     "MOST_SHOWN",
@@ -29,7 +29,6 @@ __all__ = [
     "FactList",
     "Part",
     "Prose",
-    "cell_text",
     "html_of",
     "write_document",
 ]
@@ -38,6 +37,6 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "document": "CodeText Document DocumentSection FactList Part Prose",
-        "page": "MOST_SHOWN cell_text html_of write_document",
+        "page": "MOST_SHOWN html_of write_document",
     },
 )

@@ -19,7 +19,8 @@ from skipjack.report.documents.document import (
     Prose,
 )
 from skipjack.report.escaping import escaped
-from skipjack.report.figures import figure_stylesheet, svg, text_of
+from skipjack.report.figures import figure_stylesheet, svg
+from skipjack.report.numbers import cell_text
 from skipjack.storage import atomic_write
 
 MOST_SHOWN = 500
@@ -162,19 +163,6 @@ def _class(column: ViewColumn[Any], rows: Sequence[Any]) -> str:
     known = [value for row in rows if (value := column.value(row)) is not None]
     plain = all(isinstance(value, int | float) and not isinstance(value, bool) for value in known)
     return ' class="n"' if known and plain else ""
-
-
-def cell_text(value: str | int | float | bool | None, unit: Any = "") -> str:
-    """A value of a table as people read it; nothing for None."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int) and unit in ("", "count"):
-        return str(value)
-    return text_of(float(value), unit)
 
 
 def _line(text: str) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from math import ceil, floor, isfinite, log10
 
 from skipjack.app.views import Unit
-from skipjack.report.numbers import duration_text, metric_text, percent_text, size_text, time_text
+from skipjack.report.numbers import moment, number_text
 
 MOST = 1e150
 """Larger numbers are drawn as this one."""
@@ -29,6 +28,10 @@ _PERIODS_S = (
 )
 
 
+text_of = number_text
+"""Figures write numbers as tables do."""
+
+
 @dataclass(frozen=True, slots=True)
 class FigureAxis:
     """What an axis shows."""
@@ -43,30 +46,6 @@ class FigureAxis:
     """Whether there is nothing between whole numbers, as with the number of a trial."""
     zero: bool = False
     """Whether a linear axis includes zero."""
-
-
-def text_of(value: float | None, unit: Unit) -> str:
-    """A number with its unit: ``1.2 ms``, ``97 %``, ``3 h 5 min``; a dash for none."""
-    if value is None or not isfinite(value):
-        return "-"
-    if unit == "ns":
-        return time_text(value)
-    if unit == "s":
-        return duration_text(value)
-    if unit == "bytes":
-        return size_text(round(value))
-    if unit == "share":
-        return percent_text(value)
-    if unit == "ratio":
-        return f"{value:.2f}" if abs(value) < 100.0 else metric_text(value)
-    if unit == "time":
-        return moment(value).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return metric_text(value)
-
-
-def moment(seconds: float) -> datetime:
-    """A point in time; those that no calendar has are the first or last that it has."""
-    return datetime.fromtimestamp(min(max(seconds, 0.0), 253_402_300_799.0), UTC)
 
 
 def drawable(values: Iterable[float | None]) -> list[float]:
