@@ -162,6 +162,7 @@ def test_a_cursor_that_is_none_reads_the_whole_log(client: TestClient, cursor: s
     ("path", "status", "said"),
     [
         ("/labels/nix", 404, "unknown label"),
+        ("/jobs/99999/log", 404, "there is no job 99999"),
         ("/jobs?sort=nix", 400, "cannot sort by 'nix'"),
         ("/problem", 400, "add the parameter problem"),
         (f"/jobs?page={10**20}", 400, "the first page is 1"),
@@ -197,7 +198,7 @@ def test_metrics_count_jobs_machines_and_trials(client: TestClient) -> None:
     assert values['skipjack_trials{label="label_01",outcome="ok"}'] > 0
     assert values['skipjack_device_seconds_total{label="label_01"}'] > 0
     assert values['skipjack_program_operations{outcome="hit"}'] == 2
-    assert "skipjack_misses_total" in values
+    assert "skipjack_missed_lookups" in values
 
 
 def test_names_in_metrics_are_quoted(client: TestClient) -> None:

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from web_rig import FORMULA, KEY, MARKUP, workspace_in
 
 from skipjack.app.views import Unit, Value
-from skipjack.web import WebOptions, create_app
+from skipjack.web import WebOptions, create_app, tables
 from skipjack.web.content import LogSection, NoteSection, PageCall, PageContent
 from skipjack.web.rendering import placed, render_page, written
 
@@ -103,6 +103,26 @@ def test_a_csv_file_has_all_rows_and_columns(client: TestClient) -> None:
     assert len(lines) == 1 + 402
     assert answer.headers["content-type"].startswith("text/csv")
     assert "attachment" in answer.headers["content-disposition"]
+
+
+@pytest.mark.parametrize("path", ["/jobs?sort=best_ns&csv=jobs", "/problems?csv=fleet"])
+def test_a_csv_file_has_each_row_once(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    whole = client.get(path).text
+    monkeypatch.setattr(tables, "MOST_ROWS", 7)
+    assert client.get(path).text == whole
+    names = [line.partition(",")[0] for line in whole.splitlines()]
+    assert len(set(names)) == len(names) > 70
+
+
+def test_a_csv_file_of_the_ledger_has_all_problems(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "MOST_ROWS", 3)
+    rows = client.get("/problems?csv=ledger&ledger.sort=key").text.splitlines()[1:]
+    total = client.get("/api/v1/ledger/problems").json()["table"]["total"]
+    assert len(rows) == total > 3 and rows == sorted(rows)
 
 
 def test_a_csv_file_has_no_formulas(client: TestClient) -> None:

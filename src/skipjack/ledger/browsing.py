@@ -96,6 +96,7 @@ _PAGE = """
     SELECT problem AS key, {value} AS value FROM studies
     {where} GROUP BY problem ORDER BY {order} LIMIT :limit OFFSET :offset
 """
+_CONTAINING = "WHERE instr(lower(problem), lower(:contains))"
 _PROBLEMS = """
     SELECT problem AS key, count(*) AS studies, count(DISTINCT solver) AS solvers,
     count(DISTINCT device) AS devices, max(created) AS newest FROM studies
@@ -167,17 +168,34 @@ class LedgerBrowser:
         limit: int = 50,
     ) -> tuple[list[LedgerProblem], int]:
         """A page of problems that have studies, and how many match."""
+        found = self.problem_keys(
+            contains=contains, sort=sort, descending=descending, offset=offset, limit=limit
+        )
+        where = _CONTAINING if contains else ""
+        counted = f"SELECT count(DISTINCT problem) AS n FROM studies {where}"
+        total = self._rows(counted, {"contains": contains})
+        return self.problems_of(found), int(total[0]["n"])
+
+    def problem_keys(
+        self,
+        *,
+        contains: str = "",
+        sort: str = "newest",
+        descending: bool = True,
+        offset: int = 0,
+        limit: int = -1,
+    ) -> list[str]:
+        """The keys of a page of problems; of all with a limit of -1."""
         if sort not in _SORTS:
             raise UsageError(f"cannot sort by {sort!r}; choose one of {', '.join(_SORTS)}")
-        where = "WHERE instr(lower(problem), lower(:contains))" if contains else ""
+        where = _CONTAINING if contains else ""
         order = f"value {'DESC' if descending else 'ASC'}, key"
         values: dict[str, Any] = {"contains": contains, "limit": limit, "offset": offset}
         query = _PAGE.format(value=_SORTS[sort], where=where, order=order)
-        found = [row["key"] for row in self._rows(query, values)]
-        total = self._rows(f"SELECT count(DISTINCT problem) AS n FROM studies {where}", values)
-        return self._with_trials(found), int(total[0]["n"])
+        return [row["key"] for row in self._rows(query, values)]
 
-    def _with_trials(self, found: Sequence[str]) -> list[LedgerProblem]:
+    def problems_of(self, found: Sequence[str]) -> list[LedgerProblem]:
+        """The problems with these keys that are still there, in this order."""
         keys = {"keys": json.dumps(found)}
         known = {row["key"]: row for row in self._rows(_PROBLEMS, keys)}
         trials = {row["key"]: row["trials"] for row in self._rows(_TRIALS, keys)}
@@ -189,6 +207,7 @@ class LedgerBrowser:
         return [
             LedgerProblem(**known[key], trials=trials.get(key, 0), decisions=decisions.get(key, 0))
             for key in found
+            if key in known
         ]
 
     def studies(self, problem: str) -> list[LedgerStudy]:

@@ -32,7 +32,7 @@ from skipjack.app.views import (
 from skipjack.app.views.sensors import LiveSensors
 from skipjack.errors import UsageError
 from skipjack.fleet.model import JobStage, Registration
-from skipjack.fleet.store import StateTimeline, open_store
+from skipjack.fleet.store import LoggedAttempt, StateTimeline, open_store
 from skipjack.settings import Settings
 from skipjack.sweep.bench import SensorReading, Sensors
 
@@ -207,6 +207,8 @@ def test_a_log_is_read_on_from_its_cursor(workspace: Workspace) -> None:
     assert [one.text for one in job_log(workspace, 1, "nonsense").parts] == [
         *("built it\n", "timed it\n")
     ]
+    last = LoggedAttempt(0, 0, "evaluate", whole.parts[1].attempt)
+    assert [one.text for one in workspace.store.jobs.log(1, last)] == ["timed it\n"]
 
 
 def test_machines_are_working_or_were_never_seen(workspace: Workspace) -> None:

@@ -37,6 +37,21 @@ def test_filters_find_parts_of_texts_in_any_case() -> None:
     assert found.total == 2
 
 
+def test_filters_find_zero_and_false() -> None:
+    columns = (
+        ViewColumn[int]("number", "number", lambda one: one, filterable=True),
+        ViewColumn[int]("odd", "odd", lambda one: one % 2 == 1, filterable=True),
+    )
+    for filters in ({"number": "0"}, {"odd": "false"}):
+        found = table_of("numbers", columns, [0, 1], TableRequest(filters=filters))
+        assert found.rows == [0]
+
+
+def test_a_whole_table_is_one_page() -> None:
+    found = page(whole=True, size=3)
+    assert (len(found.rows), found.pages) == (4, 1)
+
+
 def test_pages_divide_the_rows() -> None:
     found = [page(size=3, page=number) for number in (1, 2, 3)]
     assert [len(one.rows) for one in found] == [3, 1, 0]
@@ -46,6 +61,7 @@ def test_pages_divide_the_rows() -> None:
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
+        ({"page": 10**9 + 1}, "page 1000000001 does not exist"),
         ({"sort": "wings"}, "cannot sort by 'wings'; choose one of name, legs"),
         ({"filters": {"legs": "2"}}, "cannot filter by 'legs'; columns with a filter: name"),
         ({"page": 0}, "page 0 does not exist"),

@@ -118,6 +118,7 @@ if TYPE_CHECKING:
     from skipjack.app.views.tables import (
         MOST_ROWS,
         RecordTable,
+        RowsByKey,
         TableRequest,
         Unit,
         Value,
@@ -201,6 +202,7 @@ __all__ = [
     "ProgramRow",
     "ProgramsPage",
     "RecordTable",
+    "RowsByKey",
     "SearchPage",
     "SourceMissingError",
     "SourceName",
@@ -308,7 +310,10 @@ __getattr__, __dir__ = lazy(
             "POINT_COLUMNS SWEEP_COLUMNS HeatMapView LoadStep LoadView SweepFailures "
             "SweepPage SweepRow load_view point_table sweep_page sweep_table sweep_view"
         ),
-        "tables": "MOST_ROWS RecordTable TableRequest Unit Value ViewColumn check_request table_of",
+        "tables": (
+            "MOST_ROWS RecordTable RowsByKey TableRequest Unit Value ViewColumn check_request "
+            "table_of"
+        ),
         "training": (
             "EPISODE_COLUMNS TRAINING_COLUMNS EpisodePage EpisodeRow LoopStep TrainingPage "
             "TrainingRow episode_page training_page training_table"

@@ -9,13 +9,20 @@ from typing import Any
 
 from skipjack.app.views.fleet_pages import seconds_of
 from skipjack.app.views.links import job_path, label_path, machine_path, problem_path
-from skipjack.app.views.tables import RecordTable, TableRequest, ViewColumn, check_request
+from skipjack.app.views.tables import (
+    RecordTable,
+    RowsByKey,
+    TableRequest,
+    ViewColumn,
+    check_request,
+)
 from skipjack.app.views.workspace import UnknownNameError, Workspace
 from skipjack.fleet.model import LONGEST_LOG, JobEvent
 from skipjack.fleet.store import (
     JOB_FILTERS,
     JOB_SORTS,
     JobSummary,
+    LoggedAttempt,
     LogText,
     RowPage,
     StoredSearch,
@@ -74,13 +81,19 @@ JOB_COLUMNS: tuple[ViewColumn[JobSummary], ...] = (
 def job_table(workspace: Workspace, request: TableRequest) -> RecordTable[JobSummary]:
     """A page of jobs, the newest first."""
     check_request(request, JOB_COLUMNS)
-    rows, total = workspace.store.browsing.jobs(row_page(request))
+    browsing = workspace.store.browsing
+    if request.whole:
+        ids = browsing.job_ids(row_page(request))
+        rows_by_id = RowsByKey(ids, lambda some: workspace.store.browsing.jobs_of(some))
+        return RecordTable("jobs", JOB_COLUMNS, rows_by_id, len(ids), request)
+    rows, total = browsing.jobs(row_page(request))
     return RecordTable("jobs", JOB_COLUMNS, rows, total, request)
 
 
 def row_page(request: TableRequest) -> RowPage:
     """The request for a table that a database reads."""
-    return RowPage(request.sort, request.descending, request.filters, request.offset, request.size)
+    limit = None if request.whole else request.size
+    return RowPage(request.sort, request.descending, request.filters, request.offset, limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +183,11 @@ _CURSOR = re.compile(r"[0-9]{1,18}\.[0-9]{1,18}\.[a-z]+\.[0-9]{1,18}~[0-9]{1,18}
 def job_log(workspace: Workspace, id: int, cursor: str = "") -> LogTail:
     """The logs of a job, or what was added since a call that returned the cursor."""
     store = workspace.store
-    texts = store.jobs.log(id)
+    row = store.browsing.job(id)
+    if row is None:
+        raise UnknownNameError(f"there is no job {id}; skipjack status lists the jobs")
     key, _, count = cursor.rpartition("~") if _CURSOR.fullmatch(cursor) else ("", "", "")
+    texts = store.jobs.log(id, _attempt(key) if key else None)
     keys = [_key(one) for one in texts]
     begin = keys.index(key) if key in keys else 0
     read = int(count) if key in keys else 0
@@ -181,13 +197,16 @@ def job_log(workspace: Workspace, id: int, cursor: str = "") -> LogTail:
     ]
     parts = [one for one in parts if one.text or one.replaces]
     end = f"{keys[-1]}~{len(texts[-1].text)}" if texts else ""
-    row = store.browsing.job(id)
-    going = row is not None and row.state in ("building", "evaluating")
-    return LogTail(parts, end, going)
+    return LogTail(parts, end, row.state in ("building", "evaluating"))
 
 
 def _key(one: LogText) -> str:
     return f"{one.epoch}.{one.round}.{one.stage}.{one.attempt}"
+
+
+def _attempt(key: str) -> LoggedAttempt:
+    epoch, round, stage, attempt = key.split(".")
+    return LoggedAttempt(int(epoch), int(round), stage, int(attempt))
 
 
 def _part(one: LogText, read: int | None) -> LogPart:

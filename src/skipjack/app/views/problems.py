@@ -8,7 +8,13 @@ from typing import Any, Literal
 from skipjack.app.views.fleet_pages import seconds_of
 from skipjack.app.views.jobs import row_page
 from skipjack.app.views.links import problem_path
-from skipjack.app.views.tables import RecordTable, TableRequest, ViewColumn, check_request
+from skipjack.app.views.tables import (
+    RecordTable,
+    RowsByKey,
+    TableRequest,
+    ViewColumn,
+    check_request,
+)
 from skipjack.app.views.workspace import Workspace
 from skipjack.fleet.store import PROBLEM_FILTERS, PROBLEM_SORTS, ProblemSummary
 from skipjack.ledger import PROBLEM_ORDERS, LedgerBrowser, LedgerProblem
@@ -66,7 +72,12 @@ LEDGER_PROBLEM_COLUMNS: tuple[ViewColumn[LedgerProblem], ...] = (
 def problem_table(workspace: Workspace, request: TableRequest) -> RecordTable[ProblemSummary]:
     """A page of the fleet's problems, the newest first."""
     check_request(request, PROBLEM_COLUMNS)
-    rows, total = workspace.store.browsing.problems(row_page(request))
+    browsing = workspace.store.browsing
+    if request.whole:
+        ids = browsing.problem_ids(row_page(request))
+        rows_by_id = RowsByKey(ids, lambda some: workspace.store.browsing.problems_of(some))
+        return RecordTable("problems", PROBLEM_COLUMNS, rows_by_id, len(ids), request)
+    rows, total = browsing.problems(row_page(request))
     return RecordTable("problems", PROBLEM_COLUMNS, rows, total, request)
 
 
@@ -74,11 +85,17 @@ def ledger_problem_table(workspace: Workspace, request: TableRequest) -> RecordT
     """A page of the ledger's problems, those with the newest search first."""
     check_request(request, LEDGER_PROBLEM_COLUMNS)
     assert {one.name for one in LEDGER_PROBLEM_COLUMNS if one.sortable} == set(PROBLEM_ORDERS)
-    rows, total = LedgerBrowser(workspace.ledger).problems(
-        contains=request.filters.get("key", ""),
-        sort=request.sort or "newest",
-        descending=request.descending if request.sort else True,
-        offset=request.offset,
-        limit=request.size,
+    browser = LedgerBrowser(workspace.ledger)
+    contains, sort = request.filters.get("key", ""), request.sort or "newest"
+    down = request.descending if request.sort else True
+    if request.whole:
+        keys = browser.problem_keys(contains=contains, sort=sort, descending=down)
+        # A ledger belongs to a thread; other threads read other parts.
+        rows_by_key = RowsByKey(
+            keys, lambda some: LedgerBrowser(workspace.ledger).problems_of(some)
+        )
+        return RecordTable("problems", LEDGER_PROBLEM_COLUMNS, rows_by_key, len(keys), request)
+    rows, total = browser.problems(
+        contains=contains, sort=sort, descending=down, offset=request.offset, limit=request.size
     )
     return RecordTable("problems", LEDGER_PROBLEM_COLUMNS, rows, total, request)

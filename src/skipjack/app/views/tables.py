@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, overload
 
 from skipjack.errors import UsageError
 
+Key = TypeVar("Key", int, str)
 Row = TypeVar("Row")
 Value = str | int | float | bool | None
 Unit = Literal["", "ns", "s", "bytes", "time", "share", "count", "ratio"]
 """How a number is written: ``time`` is seconds since 1970, ``share`` is shown in percent."""
 
 MOST_ROWS = 1_000
-"""The largest page. Downloads go through all pages."""
+"""The largest page."""
 MOST_PAGES = 10**9
 """Larger numbers of rows to leave out are refused by databases."""
 
@@ -46,6 +47,8 @@ class TableRequest:
     """By column: the text that a value contains, or is, as the table says."""
     page: int = 1
     size: int = 50
+    whole: bool = False
+    """All rows instead of a page: for files."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.page <= MOST_PAGES:
@@ -59,6 +62,32 @@ class TableRequest:
     def offset(self) -> int:
         """How many rows are before the page."""
         return (self.page - 1) * self.size
+
+
+class RowsByKey(Sequence[Row]):
+    """All rows of a table of a database: their keys in order, and a function that reads rows.
+
+    A row is neither repeated nor left out when others are added while it is read; rows that were
+    deleted meanwhile are missing in slices.
+    """
+
+    def __init__(self, keys: Sequence[Key], read: Callable[[Sequence[Key]], Sequence[Row]]) -> None:
+        self._keys: Sequence[Any] = keys
+        self._read: Callable[[Any], Sequence[Row]] = read
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @overload
+    def __getitem__(self, at: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Row]: ...
+
+    def __getitem__(self, at: int | slice) -> Row | Sequence[Row]:
+        if isinstance(at, slice):
+            return self._read(self._keys[at])
+        return self._read([self._keys[at]])[0]
 
 
 @dataclass(frozen=True)
@@ -75,6 +104,8 @@ class RecordTable(Generic[Row]):
     @property
     def pages(self) -> int:
         """The number of pages, at least one."""
+        if self.request.whole:
+            return 1
         return max(1, -(-self.total // self.request.size))
 
 
@@ -103,7 +134,7 @@ def table_of(
         row
         for row in rows
         if all(
-            wanted.lower() in str(by_name[column].value(row) or "").lower()
+            wanted.lower() in _searched(by_name[column].value(row))
             for column, wanted in request.filters.items()
         )
     ]
@@ -113,8 +144,12 @@ def table_of(
         unknown = [row for row in kept if value(row) is None]
         known.sort(key=lambda row: _sort_key(value(row)), reverse=request.descending)
         kept = known + unknown
-    page = kept[request.offset : request.offset + request.size]
+    page = kept if request.whole else kept[request.offset : request.offset + request.size]
     return RecordTable(name, columns, page, len(kept), request)
+
+
+def _searched(value: Value) -> str:
+    return "" if value is None else str(value).lower()
 
 
 def _sort_key(value: Value) -> tuple[int, float, str]:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from skipjack.fleet.store.claims.queue import Queue
     from skipjack.fleet.store.claims.task_inputs import FetchedArtifacts
     from skipjack.fleet.store.jobs.aborts import ResetCount
-    from skipjack.fleet.store.jobs.job_history import LogText
+    from skipjack.fleet.store.jobs.job_history import LoggedAttempt, LogText
     from skipjack.fleet.store.jobs.jobs import AddedJobs, JobResult, JobVerdict
     from skipjack.fleet.store.jobs.problem_list import DeviceResult, ListedProblem, ProblemFilter
     from skipjack.fleet.store.jobs.problems import AddedProblems, NewProblem, ProblemRow, Provenance
@@ -93,6 +93,7 @@ __all__ = [
     "Labels",
     "ListedProblem",
     "LogText",
+    "LoggedAttempt",
     "MachineUse",
     "Machines",
     "NewProblem",
@@ -149,7 +150,7 @@ __getattr__, __dir__ = lazy(
         "claims.queue": "Queue",
         "claims.task_inputs": "FetchedArtifacts",
         "jobs.aborts": "ResetCount",
-        "jobs.job_history": "LogText",
+        "jobs.job_history": "LoggedAttempt LogText",
         "jobs.jobs": "AddedJobs JobResult JobVerdict",
         "jobs.problem_list": "DeviceResult ListedProblem ProblemFilter",
         "jobs.problems": "AddedProblems NewProblem ProblemRow Provenance",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from skipjack.fleet.store.catalog.devices import DeviceClass
     from skipjack.fleet.store.catalog.labels import LabelSummary
     from skipjack.fleet.store.jobs.aborts import ResetCount
-    from skipjack.fleet.store.jobs.job_history import LogText
+    from skipjack.fleet.store.jobs.job_history import LoggedAttempt, LogText
     from skipjack.fleet.store.jobs.jobs import AddedJobs
     from skipjack.fleet.store.jobs.problem_list import DeviceResult, ListedProblem, ProblemFilter
     from skipjack.fleet.store.jobs.problems import NewProblem, ProblemRow, Provenance
@@ -240,9 +240,9 @@ class Jobs:
         """The history of a job: its events in order."""
         return self._database.read(job_history.history, id)
 
-    def log(self, id: int) -> list[LogText]:
-        """The logs of workers about a job, in order."""
-        return self._database.read(job_history.log, id)
+    def log(self, id: int, since: LoggedAttempt | None = None) -> list[LogText]:
+        """The logs of workers about a job, in order, or those from an attempt's on."""
+        return self._database.read(job_history.log, id, since)
 
     def reset(
         self,

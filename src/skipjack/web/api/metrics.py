@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import skipjack
 from skipjack.app.views import (
-    MOST_ROWS,
     TableRequest,
     Workspace,
     label_table,
@@ -18,7 +17,7 @@ from skipjack.app.views import (
 from skipjack.fleet.model import JobState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_ALL = TableRequest(size=MOST_ROWS)
+_ALL = TableRequest(whole=True)
 _PREFIX = "skipjack_"
 
 Sample = tuple[Mapping[str, str], float]
@@ -122,7 +121,9 @@ def _programs(workspace: Workspace) -> Iterator[MetricFamily]:
         "missed_problems", "gauge", "Problems that no bank knew.", [({}, float(page.misses.total))]
     )
     lookups = float(sum(one.lookups for one in page.misses.rows))
-    yield MetricFamily("misses_total", "counter", "Lookups without an answer.", [({}, lookups)])
+    yield MetricFamily(
+        "missed_lookups", "gauge", "Lookups of problems that no bank knew.", [({}, lookups)]
+    )
 
 
 def _labels(labels: Mapping[str, str]) -> str:

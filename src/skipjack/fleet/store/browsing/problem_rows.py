@@ -80,9 +80,14 @@ def page(connection: Connection, which: RowPage) -> tuple[list[ProblemSummary], 
     total = connection.execute(
         select(func.count()).select_from(tables.problems).where(*conditions)
     ).scalar_one()
+    return rows_of(connection, ids(connection, which)), int(total)
+
+
+def ids(connection: Connection, which: RowPage) -> list[int]:
+    """The ids of the problems of a page."""
+    conditions = [_condition(*one) for one in which.filters.items() if one[1]]
     query = select(_problem.id).where(*conditions)
-    ids = list(connection.execute(ordered(query, which, _SORT, _problem.id)).scalars())
-    return rows_of(connection, ids), int(total)
+    return list(connection.execute(ordered(query, which, _SORT, _problem.id)).scalars())
 
 
 def problem(connection: Connection, key: str) -> ProblemSummary | None:

@@ -45,6 +45,14 @@ class Browsing:
         """A page of the table of jobs, and how many match."""
         return self._database.read(job_rows.page, page)
 
+    def job_ids(self, page: RowPage) -> list[int]:
+        """The ids of the jobs of a page."""
+        return self._database.read(job_rows.ids, page)
+
+    def jobs_of(self, ids: Sequence[int]) -> list[JobSummary]:
+        """The jobs with these ids that are still there, in this order."""
+        return self._database.read(job_rows.rows_of, ids)
+
     def job(self, id: int) -> JobSummary | None:
         """A job as a row; None if there is none."""
         possible = 0 < id < 2**63  # drivers refuse larger numbers
@@ -62,6 +70,14 @@ class Browsing:
     def problems(self, page: RowPage) -> tuple[list[ProblemSummary], int]:
         """A page of the table of problems, and how many match."""
         return self._database.read(problem_rows.page, page)
+
+    def problem_ids(self, page: RowPage) -> list[int]:
+        """The ids of the problems of a page."""
+        return self._database.read(problem_rows.ids, page)
+
+    def problems_of(self, ids: Sequence[int]) -> list[ProblemSummary]:
+        """The problems with these ids that are still there, in this order."""
+        return self._database.read(problem_rows.rows_of, ids)
 
     def problem(self, key: str) -> ProblemSummary | None:
         """A problem by its key; None if the store does not have it."""

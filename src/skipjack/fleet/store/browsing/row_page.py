@@ -21,7 +21,8 @@ class RowPage:
     filters: Mapping[str, str] = field(default_factory=dict)
     """Wanted values by column; how they are compared depends on the column."""
     offset: int = 0
-    limit: int = 50
+    limit: int | None = 50
+    """None: all rows, without the offset."""
 
 
 def contains(column: ColumnElement[Any], text: str) -> ColumnElement[bool]:
@@ -44,4 +45,5 @@ def ordered(
         order = [key.is_(None), key.desc() if page.descending else key.asc()]
     down = page.descending if page.sort else True
     order.append(id.desc() if down else id.asc())
-    return query.order_by(*order).limit(page.limit).offset(page.offset)
+    cut = query.order_by(*order)
+    return cut if page.limit is None else cut.limit(page.limit).offset(page.offset)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, func, select
 
 from skipjack.fleet.model import LONGEST_LOG, JobEvent, JobStage, JobState, RunningLog
 from skipjack.fleet.store.jobs.jobs import job
@@ -61,17 +61,35 @@ def history(connection: Connection, id: int) -> list[JobEvent]:
     ]
 
 
-def log(connection: Connection, id: int) -> list[LogText]:
-    """The logs of a job, in order; the oldest may have been removed."""
+@dataclass(frozen=True, slots=True)
+class LoggedAttempt:
+    """An attempt at a stage of a job, which has one log."""
+
+    epoch: int
+    round: int
+    stage: str
+    attempt: int
+
+
+def log(connection: Connection, id: int, since: LoggedAttempt | None = None) -> list[LogText]:
+    """The logs of a job, in order, or those from an attempt's on if it is still there.
+
+    The oldest may have been removed.
+    """
     now = job(connection, id)
     at_it = (str(now.status.working), now.attempt) if now.status.state.claimed else None
     kept = tables.logs
-    found = connection.execute(
+    query = (
         select(kept, tables.machines.c.name.label("machine_name"))
         .outerjoin(tables.machines, tables.machines.c.id == kept.c.machine)
         .where(kept.c.job == id)
         .order_by(kept.c.id)
     )
+    if since is not None:
+        wanted = (kept.c[name] == value for name, value in asdict(since).items())
+        first = select(func.min(kept.c.id)).where(kept.c.job == id, *wanted)
+        query = query.where(kept.c.id >= (connection.execute(first).scalar() or 0))
+    found = connection.execute(query)
     return [
         LogText(
             JobStage(row.stage),
