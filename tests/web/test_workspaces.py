@@ -3,7 +3,10 @@
 import asyncio
 import shutil
 import sqlite3
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from web_rig import settings_in, workspace_in
@@ -11,6 +14,12 @@ from web_rig import settings_in, workspace_in
 from skipjack.app.views import TableRequest, Workspace, label_table
 from skipjack.errors import CorruptFileError, StorageError
 from skipjack.web.workspaces import WorkspaceReaders
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """In a thread of its own: the tests of browsers leave a loop in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, work).result()
 
 
 class Counted(Workspace):
@@ -48,7 +57,7 @@ def test_a_store_that_fails_is_closed_and_opened_again(filled: Path, tmp_path: P
         assert await readers.run(labels) == known
 
     readers = WorkspaceReaders(opening)
-    asyncio.run(use())
+    run(use())
     readers.close()
     assert (opened, Counted.closed) == (2, 2)
 
@@ -67,6 +76,6 @@ def test_one_damaged_file_does_not_close_the_store(filled: Path) -> None:
                 await readers.run(damaged)
 
     readers = WorkspaceReaders(lambda: workspace_in(filled))
-    asyncio.run(use())
+    run(use())
     readers.close()
     assert seen[0] is seen[1]
