@@ -13,7 +13,7 @@ from skipjack.app.views.links import entry_path
 from skipjack.app.views.searches import KnownEntry, known_entries_of
 from skipjack.app.views.tables import RecordTable, TableRequest, ViewColumn, table_of
 from skipjack.app.views.workspace import UnknownNameError, Workspace
-from skipjack.bank import BankEntry, BankLayer, Key, read_bank
+from skipjack.bank import BankEntry, BankLayer, Key, entry_device_names, read_bank
 from skipjack.core import Value, settings_text
 
 
@@ -235,12 +235,13 @@ def bank_difference(
     old, new = (_strongest(place) for place in (first, second))
     rows: list[BankDifferenceRow] = []
     same = 0
+    names = entry_device_names([*old.values(), *new.values()], by_class=True)
     for key in sorted(old.keys() | new.keys()):
         kind = _difference(old.get(key), new.get(key))
         if kind is None:
             same += 1
         else:
-            rows.append(_difference_row(kind, old.get(key), new.get(key)))
+            rows.append(_difference_row(kind, old.get(key), new.get(key), names))
     counts: dict[str, int] = {}
     for row in rows:
         counts[row.difference] = counts.get(row.difference, 0) + 1
@@ -263,13 +264,16 @@ def _difference(old: BankEntry | None, new: BankEntry | None) -> DifferenceKind 
 
 
 def _difference_row(
-    kind: DifferenceKind, old: BankEntry | None, new: BankEntry | None
+    kind: DifferenceKind,
+    old: BankEntry | None,
+    new: BankEntry | None,
+    names: Mapping[str, str],
 ) -> BankDifferenceRow:
     either = old or new
     assert either is not None
     return BankDifferenceRow(
         either.problem,
-        either.device_name,
+        names[either.device],
         either.kind,
         either.deployed,
         kind,
