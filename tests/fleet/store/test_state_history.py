@@ -26,7 +26,7 @@ def make_older(store: Store, seconds: float) -> None:
 def add_endings(store: Store, job: int, *at: float) -> None:
     """Add the evaluation of a job at these times."""
     row = {"job": job, "event": "told", "before": "evaluating", "after": "evaluated"}
-    row |= {"epoch": 0, "round": 1, "attempt": 1, "reason": ""}  # type: ignore[dict-item]
+    row |= {"epoch": 0, "round": 1, "attempt": 1, "reason": ""}
     with store.database.engine.begin() as on:
         on.execute(insert(tables.history), [{**row, "at": each} for each in at])
 
@@ -36,7 +36,7 @@ def test_a_transaction_that_is_repeated_counts_nothing_twice(store: Store) -> No
     crew(store).build(b"code")
     make_older(store, 10 * MINUTE_S)
     expected = store.browsing.progress().timeline
-    engine, failures = store.database.engine, []
+    failures: list[str] = []
 
     def interfere(_: Connection, __: Any, statement: str, *___: Any) -> None:
         if '"after" IN' in statement and not failures:
@@ -45,7 +45,7 @@ def test_a_transaction_that_is_repeated_counts_nothing_twice(store: Store) -> No
             busy.sqlite_errorcode = sqlite3.SQLITE_BUSY
             raise OperationalError(statement, {}, busy)
 
-    event.listen(engine, "before_cursor_execute", interfere)
+    event.listen(store.database.engine, "before_cursor_execute", interfere)
     found = store.browsing.progress(label="resnet").timeline
     assert failures
     assert found.counts == expected.counts
