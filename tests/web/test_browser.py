@@ -67,9 +67,8 @@ def check(page: Page, width: int, *, with_axe: bool = True) -> None:
 
 def settled(page: Page) -> None:
     """Wait until curves are drawn."""
-    page.wait_for_function(
-        "[...document.querySelectorAll('[data-curve]')].every(one => one.querySelector('canvas'))"
-    )
+    # Not wait_for_function: its polling evaluates text, which the pages' policy forbids.
+    page.wait_for_selector("[data-curve]:not(:has(canvas))", state="detached")
 
 
 @pytest.mark.parametrize(("width", "theme"), [(WIDE, "light"), (PHONE, "dark")])
