@@ -306,6 +306,7 @@ def _history(jobs: Sequence[Mapping[str, Any]], rng: Any) -> Iterator[Mapping[st
     lines = []
     for job in jobs:
         over = job["state"] in ("evaluated", "error")
+        steps: Sequence[tuple[str, str, str, float]]
         steps = _EVENTS if over else _EVENTS[:2] if job["state"] == "built" else ()
         if job["state"] == "error":
             steps = (*_EVENTS[:3], ("failed", "evaluating", "error", 0.0))
@@ -547,7 +548,7 @@ def _into(connection: sqlite3.Connection, table: str, rows: Iterator[dict[str, A
     marks = ", ".join("?" * len(first))
     connection.executemany(
         f"INSERT INTO {table} ({', '.join(first)}) VALUES ({marks})",
-        (tuple(row.values()) for row in _with_first(first, rows)),  # type: ignore[arg-type]
+        (tuple(row.values()) for row in _with_first(first, rows)),
     )
 
 
